@@ -1,0 +1,1 @@
+"""Execution tests: loading, candidates, exploits, grading and the worker client."""

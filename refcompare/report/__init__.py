@@ -1,0 +1,1 @@
+"""Renderings of a comparison, one format a file; all pure."""

@@ -1,0 +1,1 @@
+"""Releases of WordPress, installed sites, and the runtimes that host a worker."""
