@@ -1,0 +1,231 @@
+"""An installed WordPress on SQLite, made once for a release and then only read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from refcompare.errors import EnvironmentFailure
+from refcompare.paths import cache_directory
+from refcompare.wordpress.php import Php
+from refcompare.wordpress.releases import Release
+from refcompare.wordpress.sources.interface import PLUGIN
+from refcompare.wordpress.store import keep, open_permissions, remove, shape_digest
+
+DATABASE_VARIABLE = "REFCOMPARE_DB_DIR"
+"""Names the directory of the database to wp-config.php, where that is not the snapshot's own."""
+
+DATABASE_FILE = "wordpress.sqlite"
+HOME_URL = "http://localhost:8888"
+ADMIN_USER = "admin"
+ADMIN_PASSWORD = "password"  # of a site that no network reaches
+ADMIN_EMAIL = "admin@example.org"
+TITLE = "refcompare"
+
+_ROOT = "wordpress"
+_DATABASE = "database"
+_MANIFEST = "site.json"
+_TIMEOUT_SECONDS = 180
+
+# Raised when a site must be made anew for a reason that the texts below do not show.
+_RECIPE = 1
+
+_SALTS = (
+    "AUTH_KEY",
+    "SECURE_AUTH_KEY",
+    "LOGGED_IN_KEY",
+    "NONCE_KEY",
+    "AUTH_SALT",
+    "SECURE_AUTH_SALT",
+    "LOGGED_IN_SALT",
+    "NONCE_SALT",
+)
+
+# The site is read at other paths than it was installed at, so nothing in it may name a path.
+_CONFIG = f"""<?php
+define( 'DB_NAME', 'wordpress' );
+define( 'DB_USER', '' );
+define( 'DB_PASSWORD', '' );
+define( 'DB_HOST', '' );
+define( 'DB_CHARSET', 'utf8mb4' );
+define( 'DB_COLLATE', '' );
+define( 'DB_ENGINE', 'sqlite' );
+define( 'DB_FILE', '{DATABASE_FILE}' );
+define( 'DB_DIR', getenv( '{DATABASE_VARIABLE}' ) ?: dirname( __DIR__ ) . '/{_DATABASE}' );
+
+{{salts}}
+
+define( 'WP_HOME', '{HOME_URL}' );
+define( 'WP_SITEURL', '{HOME_URL}' );
+define( 'WP_ENVIRONMENT_TYPE', 'local' );
+define( 'WP_DEBUG', true );
+define( 'WP_DEBUG_DISPLAY', false );
+define( 'WP_DEBUG_LOG', false );
+define( 'SCRIPT_DEBUG', true );
+define( 'FS_METHOD', 'direct' );
+define( 'DISABLE_WP_CRON', true );
+define( 'AUTOMATIC_UPDATER_DISABLED', true );
+
+$table_prefix = 'wp_';
+
+if ( ! defined( 'ABSPATH' ) ) {{{{
+	define( 'ABSPATH', __DIR__ . '/' );
+}}}}
+
+require_once ABSPATH . 'wp-settings.php';
+""".format(salts="\n".join(f"define( '{name}', 'refcompare {name}' );" for name in _SALTS))
+
+# Installing asks the site for pages, to learn whether rewriting works. Whatever answers on that
+# port of this machine must not decide, so nothing answers.
+_NO_REQUESTS = (
+    "WP_CLI::add_wp_hook( 'pre_http_request', fn() => new WP_Error( 'http_request_failed', 'No network.' ) );"
+)
+
+_INSTALL = (
+    f"--exec={_NO_REQUESTS}",
+    "core",
+    "install",
+    f"--url={HOME_URL}",
+    f"--title={TITLE}",
+    f"--admin_user={ADMIN_USER}",
+    f"--admin_password={ADMIN_PASSWORD}",
+    f"--admin_email={ADMIN_EMAIL}",
+    "--skip-email",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An installed WordPress.
+
+    ``root`` holds ``wp-load.php`` and ``wp-config.php``, ``database`` is its SQLite file with nothing
+    beside it: a snapshot to copy, never to open for writing. The directory that ``REFCOMPARE_DB_DIR``
+    names is where WordPress looks for a file of that name. ``digest`` is a hex SHA-256 over
+    what the site was made from, so it is the same on every machine.
+    """
+
+    release: Release
+    root: Path
+    database: Path
+    digest: str
+
+
+def ensure_site(release: Release, php: Php, *, progress: Callable[[str], None] | None = None) -> Site:
+    """Give an installed site of ``release``, installing it once with ``php`` (seconds).
+
+    Raises EnvironmentFailure, with what WordPress said, when the installation fails.
+    """
+    say = progress or (lambda _: None)
+    digest = site_digest(release, php)
+
+    def load(directory: Path) -> Site | None:
+        return _load(directory, release, digest)
+
+    def build(partial: Path) -> None:
+        say(f"Installing WordPress {release.version}")
+        _build(partial, release, php)
+
+    return keep(cache_directory() / "sites" / digest[:32], load, build, say)
+
+
+def site_digest(release: Release, php: Php) -> str:
+    """Give the hex SHA-256 that a site of ``release`` made with ``php`` carries."""
+    recipe = [_RECIPE, _CONFIG, _INSTALL, release.digest, php.series]
+    return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
+
+
+def _load(directory: Path, release: Release, digest: str) -> Site | None:
+    try:
+        manifest = json.loads((directory / _MANIFEST).read_text())
+        if manifest["digest"] != digest or shape_digest(directory, without=_MANIFEST) != manifest["shape"]:
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Site(release, directory / _ROOT, directory / _DATABASE / DATABASE_FILE, digest)
+
+
+def _build(partial: Path, release: Release, php: Php) -> None:
+    root, database = partial / _ROOT, partial / _DATABASE
+    shutil.copytree(release.core, root)
+    shutil.copytree(release.sqlite_plugin, root / "wp-content" / "plugins" / PLUGIN)
+    (root / "wp-content" / "db.php").write_text(_drop_in(release))
+    (root / "wp-config.php").write_text(_CONFIG)
+    database.mkdir()
+    _install(root, database, release, php)
+    _settle(database)
+    for name in ("upgrade", "uploads"):
+        if not any(path.is_file() for path in (root / "wp-content" / name).rglob("*")):
+            remove(root / "wp-content" / name)
+    open_permissions(partial)
+    manifest = {"digest": site_digest(release, php), "shape": shape_digest(partial)}
+    (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    (partial / _MANIFEST).chmod(0o644)
+
+
+def _drop_in(release: Release) -> str:
+    """Give the plugin's db.php. Its own fallback finds the plugin beside it, wherever the site lies."""
+    template = (release.sqlite_plugin / "db.copy").read_text()
+    text = template.replace("{SQLITE_IMPLEMENTATION_FOLDER_PATH}", "/nonexistent")
+    return text.replace("{SQLITE_PLUGIN}", f"{PLUGIN}/load.php")
+
+
+def _install(root: Path, database: Path, release: Release, php: Php) -> None:
+    with tempfile.TemporaryDirectory(prefix="refcompare-install-") as scratch:
+        # WP-CLI looks for this file in the working directory and then in every parent.
+        (Path(scratch) / "wp-cli.yml").write_text("")
+        command = [str(php.binary), str(release.wp_cli), "--allow-root", f"--path={root}", *_INSTALL]
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": scratch,
+            "TMPDIR": scratch,
+            "LANG": "C.UTF-8",
+            DATABASE_VARIABLE: str(database),
+        }
+        try:
+            process = subprocess.run(
+                command,
+                cwd=scratch,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_TIMEOUT_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EnvironmentFailure(f"WordPress {release.version} was not installed: {error}.") from error
+    if process.returncode != 0 or not (database / DATABASE_FILE).is_file():
+        said = process.stdout.decode(errors="replace").strip()[-2000:]
+        raise EnvironmentFailure(
+            f"WordPress {release.version} was not installed by PHP {php.version} "
+            f"(exit status {process.returncode}): {said}"
+        )
+
+
+def _settle(database: Path) -> None:
+    """Leave one compact database file with no journal and nothing that depends on when it was made.
+
+    The journal mode is part of the file, and one in WAL mode cannot be read from a read-only directory.
+    """
+    connection = sqlite3.connect(database / DATABASE_FILE, isolation_level=None)
+    try:
+        connection.execute(
+            r"DELETE FROM wp_options WHERE option_name = 'doing_cron'"
+            r" OR option_name LIKE '\_transient\_%' ESCAPE '\'"
+            r" OR option_name LIKE '\_site\_transient\_%' ESCAPE '\'"
+        )
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("VACUUM")
+    finally:
+        connection.close()
+    for path in database.iterdir():
+        if path.name != DATABASE_FILE:
+            path.unlink() if path.is_file() else remove(path)
