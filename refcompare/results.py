@@ -129,7 +129,9 @@ class TestEntry:
     """What one arm's tree says of one test. ``invalid`` holds the reason when it can't be graded.
 
     ``path`` is relative to the tree's root, ``line`` counts from 1 and points at the test's own
-    line in its file; ``digest`` is a hex SHA-256 over the fields that grading depends on.
+    line in its file (for an invalid one at what is wrong). ``digest`` is a hex SHA-256 over every
+    authored field but ``metadata``, so that an edit of the prompt counts as one; verdicts are
+    keyed by the narrower ``ExecutionTest.digest``, which covers only what grading depends on.
     """
 
     __test__ = False  # not a pytest class

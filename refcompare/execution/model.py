@@ -33,8 +33,11 @@ class ExecutionTest:
     """One gradable execution test, as it stands in one tree.
 
     ``path`` and ``line`` say where (the line of the test's opening brace, from 1). ``digest`` is
-    a hex SHA-256 over the fields that grading depends on. ``static_checks`` and ``assertions``
-    are the JSON values as authored; ``test_function`` is the authored signature.
+    a hex SHA-256 over the fields that grading a candidate depends on, and only those: it keys
+    verdicts. ``entry_digest`` is one over every authored field but ``metadata``, so that any edit
+    that a reader would call one shows; it is what ``TestEntry.digest`` carries. ``static_checks``
+    and ``assertions`` are the JSON values as authored; ``test_function`` is the authored
+    signature; ``extra`` holds the fields that the format does not name.
     """
 
     id: str
@@ -56,6 +59,8 @@ class ExecutionTest:
     assertions: tuple[Mapping[str, Any], ...] = ()
     teardown: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    entry_digest: str = ""
 
     @property
     def gateway(self) -> str | None:
@@ -66,9 +71,12 @@ class ExecutionTest:
 
 @dataclass(frozen=True, slots=True)
 class InvalidTest:
-    """A test that cannot be graded, or a file that cannot be read (then ``id`` names the file).
+    """A test that cannot be graded, or a file that cannot be read to its end.
 
-    ``reason`` is one sentence that says what is wrong; ``path`` and ``line`` say where.
+    ``id`` is unique in its tree: the authored one; ``ID#2`` for a second test called ``ID``;
+    ``PATH#3`` for the third test of a file, if it has no usable id; ``PATH`` for a file.
+    ``reason`` is one sentence that says what is wrong; ``path`` and ``line`` say where, as near
+    as can be told. The digests are those of ExecutionTest, over what could be read.
     """
 
     id: str
@@ -78,6 +86,7 @@ class InvalidTest:
     line: int
     digest: str
     reason: str
+    entry_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
