@@ -1,0 +1,269 @@
+<?php
+/**
+ * The assertion types of an execution test.
+ *
+ * @package Refcompare
+ */
+
+declare(strict_types=1);
+
+namespace Refcompare;
+
+/**
+ * Runs one assertion and says whether it held.
+ *
+ * No expected value is ever an argument of a function that is on the stack while the
+ * candidate's code runs: see Evaluator for why. Observing comes first, comparing after it.
+ */
+final class Assertions {
+
+	/**
+	 * Run an assertion.
+	 *
+	 * @param array<string, mixed> $assertion The assertion as authored.
+	 * @return array{passed: bool, message: string|null, expected: string|null, actual: string|null}
+	 */
+	public static function run( array $assertion ): array {
+		$checked   = $assertion;
+		$assertion = array();
+		$outcome   = array(
+			'passed'   => false,
+			'message'  => null,
+			'expected' => array_key_exists( 'expected', $checked ) ? Describe::value( $checked['expected'] ) : null,
+			'actual'   => null,
+		);
+		try {
+			$actual           = self::observe( $checked['type'] ?? '', self::question( $checked ) );
+			$message          = self::difference( $checked, $actual );
+			$outcome['passed']  = null === $message;
+			$outcome['message'] = $message;
+			$outcome['actual']  = Describe::value( $actual );
+		} catch ( \Throwable $thrown ) {
+			$outcome['message'] = Describe::thrown( $thrown );
+		}
+		return $outcome;
+	}
+
+	/**
+	 * The part of an assertion that says where to look, without what is expected there.
+	 *
+	 * @param array<string, mixed> $assertion The assertion.
+	 * @return array<string, mixed>
+	 */
+	private static function question( array $assertion ): array {
+		$target = array_key_exists( 'code', $assertion ) && 'custom_assertion' === $assertion['type'] ? $assertion['code'] : $assertion['target'] ?? '';
+		return array(
+			'target'   => is_string( $target ) ? $target : '',
+			'post_id'  => is_int( $assertion['post_id'] ?? null ) ? $assertion['post_id'] : 0,
+			'meta_key' => is_string( $assertion['meta_key'] ?? null ) ? $assertion['meta_key'] : '', // phpcs:ignore WordPress.DB.SlowDBQuery
+			'request'  => array_intersect_key( $assertion, array_flip( array( 'method', 'params', 'headers', 'body' ) ) ),
+		);
+	}
+
+	/**
+	 * Look at the site.
+	 *
+	 * @param string               $type     Assertion type.
+	 * @param array<string, mixed> $question Where to look.
+	 * @return mixed What was seen.
+	 */
+	private static function observe( string $type, array $question ): mixed {
+		$asked    = $question;
+		$question = array();
+		$target   = $asked['target'];
+		switch ( $type ) {
+			case 'function_exists':
+				return function_exists( $target );
+			case 'class_exists':
+				return class_exists( $target );
+			case 'shortcode_exists':
+				return shortcode_exists( $target );
+			case 'hook_registered':
+				return self::callbacks( $target );
+			case 'output_contains':
+			case 'output_not_contains':
+			case 'output_equals':
+			case 'output_matches':
+				unset( $asked );
+				return Evaluator::output( self::take( $target ) );
+			case 'returns_value':
+			case 'custom_assertion':
+				unset( $asked );
+				return Evaluator::evaluate( self::take( $target ) );
+			case 'query_result':
+				return $GLOBALS['wpdb']->get_results( $target, ARRAY_A );
+			case 'option_value':
+				return get_option( $target );
+			case 'post_meta_value':
+				return get_post_meta( $asked['post_id'], $asked['meta_key'], true );
+			case 'rest_response':
+				return self::dispatch( $target, $asked['request'] );
+		}
+		throw new \InvalidArgumentException( 'unknown assertion type ' . Describe::value( $type ) );
+	}
+
+	/**
+	 * Why what was seen is not what was expected; null where it is.
+	 *
+	 * @param array<string, mixed> $assertion The assertion.
+	 * @param mixed                $actual    What was seen.
+	 */
+	private static function difference( array $assertion, mixed $actual ): ?string {
+		$checked   = $assertion;
+		$assertion = array();
+		$expected  = $checked['expected'] ?? null;
+		$text      = is_string( $expected ) ? $expected : '';
+		switch ( $checked['type'] ) {
+			case 'function_exists':
+			case 'class_exists':
+			case 'shortcode_exists':
+				return $actual ? null : Describe::value( $checked['target'] ?? '' ) . ' does not exist';
+			case 'hook_registered':
+				return self::hook_difference( $checked['callback'] ?? null, $actual );
+			case 'output_contains':
+				return str_contains( $actual, $text ) ? null : 'the output does not contain what was expected';
+			case 'output_not_contains':
+				return str_contains( $actual, $text ) ? 'the output contains what it must not' : null;
+			case 'output_equals':
+				return trim( $text ) === trim( $actual ) ? null : 'the output differs';
+			case 'output_matches':
+				$hit = Static_Analysis::matches( $text, $actual );
+				return is_string( $hit ) ? $hit : ( $hit ? null : 'the output does not match the pattern' );
+			case 'custom_assertion':
+				return $actual ? null : 'the assertion returned ' . Describe::value( $actual );
+			case 'query_result':
+				return $expected == $actual ? null : 'the query gave another result'; // phpcs:ignore Universal.Operators.StrictComparisons -- Rows are text.
+			case 'rest_response':
+				return self::rest_difference( $checked, $actual );
+			default:
+				return $expected === $actual ? null : 'the value differs';
+		}
+	}
+
+	/**
+	 * A hook's callbacks, or null where none is registered.
+	 *
+	 * @param string $hook Hook name.
+	 * @return list<mixed>|null
+	 */
+	private static function callbacks( string $hook ): ?array {
+		$registered = $GLOBALS['wp_filter'][ $hook ] ?? null;
+		if ( ! $registered instanceof \WP_Hook || ! $registered->has_filters() ) {
+			return null;
+		}
+		$callbacks = array();
+		foreach ( $registered->callbacks as $entries ) {
+			foreach ( $entries as $entry ) {
+				$callbacks[] = $entry['function'];
+			}
+		}
+		return $callbacks;
+	}
+
+	/**
+	 * Why a hook is not registered as expected.
+	 *
+	 * @param mixed            $expected  Callback as `function` or `Class::method`, null for any.
+	 * @param list<mixed>|null $callbacks What is registered.
+	 */
+	private static function hook_difference( mixed $expected, ?array $callbacks ): ?string {
+		if ( null === $callbacks ) {
+			return 'the hook has no callbacks';
+		}
+		if ( ! is_string( $expected ) ) {
+			return null;
+		}
+		foreach ( $callbacks as $callback ) {
+			$names = array( $callback );
+			if ( is_array( $callback ) && is_string( $callback[1] ?? null ) ) {
+				$owner = is_object( $callback[0] ) ? get_class( $callback[0] ) : $callback[0];
+				$names = array( $callback[1], is_string( $owner ) ? $owner . '::' . $callback[1] : '' );
+			}
+			if ( in_array( $expected, $names, true ) ) {
+				return null;
+			}
+		}
+		return 'the callback is not registered on the hook';
+	}
+
+	/**
+	 * Dispatch a request through WordPress's REST server.
+	 *
+	 * @param string               $route   Route, such as `/acme/v1/items`.
+	 * @param array<string, mixed> $request Its method, params, headers and body.
+	 * @return array{status: int, data: mixed, body: string} The data is plain JSON: no object of the candidate's is left in it.
+	 * @throws \UnexpectedValueException Where the response cannot be encoded.
+	 */
+	private static function dispatch( string $route, array $request ): array {
+		if ( ! did_action( 'rest_api_init' ) ) {
+			do_action( 'rest_api_init' ); // phpcs:ignore WordPress.NamingConventions.PrefixAllGlobals -- Core's own hook.
+		}
+		$method = $request['method'] ?? 'GET';
+		$rest   = new \WP_REST_Request( is_string( $method ) ? strtoupper( $method ) : 'GET', $route );
+		foreach ( (array) ( $request['params'] ?? array() ) as $key => $value ) {
+			if ( is_string( $key ) ) {
+				$rest->set_param( $key, $value );
+			}
+		}
+		foreach ( (array) ( $request['headers'] ?? array() ) as $key => $value ) {
+			if ( is_string( $key ) && is_string( $value ) ) {
+				$rest->set_header( $key, $value );
+			}
+		}
+		if ( array_key_exists( 'body', $request ) ) {
+			$rest->set_body( (string) wp_json_encode( $request['body'] ) );
+			$rest->set_header( 'content-type', 'application/json' );
+		}
+		$response = rest_do_request( $rest );
+		$status   = $response->get_status();
+		$body     = wp_json_encode( rest_get_server()->response_to_data( $response, false ) );
+		if ( ! is_string( $body ) ) {
+			throw new \UnexpectedValueException( 'the response cannot be encoded as JSON' );
+		}
+		return array(
+			'status' => $status,
+			'data'   => json_decode( $body, true ),
+			'body'   => $body,
+		);
+	}
+
+	/**
+	 * Why a REST response is not the expected one. Data is compared loosely, as the format has it.
+	 *
+	 * @param array<string, mixed>                          $assertion The assertion.
+	 * @param array{status: int, data: mixed, body: string} $actual    What the server answered.
+	 */
+	private static function rest_difference( array $assertion, array $actual ): ?string {
+		$status = $assertion['expected_status'] ?? null;
+		if ( null !== $status && (int) $status !== $actual['status'] ) {
+			return 'the status is ' . $actual['status'] . ', expected ' . Describe::value( $status );
+		}
+		if ( array_key_exists( 'expected_data', $assertion ) ) {
+			return $assertion['expected_data'] == $actual['data'] ? null : 'the data differs from ' . Describe::value( $assertion['expected_data'] ); // phpcs:ignore Universal.Operators.StrictComparisons
+		}
+		$body     = $actual['body'];
+		$contains = $assertion['body_contains'] ?? null;
+		if ( is_string( $contains ) && ! str_contains( $body, $contains ) ) {
+			return 'the body does not contain ' . Describe::value( $contains );
+		}
+		$excludes = $assertion['body_not_contains'] ?? null;
+		if ( is_string( $excludes ) && str_contains( $body, $excludes ) ) {
+			return 'the body contains ' . Describe::value( $excludes );
+		}
+		if ( null === $status && ! is_string( $contains ) && ! is_string( $excludes ) ) {
+			return 'the assertion expects nothing';
+		}
+		return null;
+	}
+
+	/**
+	 * Hand a value over and forget it, so that no frame keeps it while code runs.
+	 *
+	 * @param string $value The variable to empty.
+	 */
+	private static function take( string &$value ): string {
+		$taken = $value;
+		$value = '';
+		return $taken;
+	}
+}

@@ -1,0 +1,199 @@
+<?php
+/**
+ * The installed site that every candidate sees anew.
+ *
+ * @package Refcompare
+ */
+
+declare(strict_types=1);
+
+namespace Refcompare;
+
+/**
+ * The site's database, held in memory, and the places that a candidate may write to.
+ *
+ * A forked child inherits the database copy-on-write and reopens nothing. Files are another
+ * matter: they are shared by all children of a worker, so whatever one leaves is removed before
+ * the next one starts.
+ */
+final class Site {
+
+	private const SNAPSHOT = '/snapshot.sqlite';
+	private const SCRATCH  = '/scratch';
+	private const CONTENT  = '/site/wp-content';
+	private const BOOT_DIR = '/scratch/boot';
+
+	/**
+	 * Where the site's own wp-content lies where it could not be mounted file by file (containers).
+	 */
+	private const CONTENT_SOURCE = '/site-content';
+
+	/**
+	 * The in-memory database needs one open connection to stay alive while it is filled.
+	 */
+	private const MEMORY = 'file:/refcompare?vfs=memdb';
+
+	/**
+	 * What lies in each writable directory of a clean site: directory => name => true.
+	 *
+	 * @var array<string, array<string, true>>
+	 */
+	private static array $baseline = array();
+
+	/**
+	 * Before WordPress boots: a writable copy of the database, and wp-content where it is empty.
+	 */
+	public static function prepare(): void {
+		mkdir( self::BOOT_DIR );
+		copy( self::SNAPSHOT, self::BOOT_DIR . '/wordpress.sqlite' );
+		chmod( self::BOOT_DIR . '/wordpress.sqlite', 0600 );
+		if ( is_dir( self::CONTENT_SOURCE ) && ! file_exists( self::CONTENT . '/db.php' ) ) {
+			self::copy_tree( self::CONTENT_SOURCE, self::CONTENT );
+		}
+	}
+
+	/**
+	 * After WordPress has booted: move the database into memory and forget the copy.
+	 *
+	 * @return \WP_SQLite_DB The connection that every child inherits.
+	 */
+	public static function load_into_memory(): \WP_SQLite_DB {
+		global $wpdb;
+
+		$path = self::BOOT_DIR . '/wordpress.sqlite';
+		$wpdb->close();
+		unset( $GLOBALS['@pdo'] );
+		gc_collect_cycles();
+
+		$class  = PHP_VERSION_ID >= 80400 ? 'Pdo\\Sqlite' : \PDO::class; // phpcs:ignore WordPress.DB.RestrictedClasses
+		$memory = new $class( 'sqlite:' . self::MEMORY );
+		$file   = new $class( 'sqlite:' . $path );
+		$file->exec( "VACUUM INTO '" . self::MEMORY . "'" );
+		$file = null;
+
+		$driver = new \WP_MySQL_On_SQLite(
+			'mysql-on-sqlite:path=:memory:;dbname=' . DB_NAME,
+			null,
+			null,
+			array(
+				'sqlite_pdo'          => $memory,
+				'sqlite_journal_mode' => 'OFF' === self::journal_mode( $memory ) ? 'OFF' : 'MEMORY',
+			)
+		);
+		$driver->setAttribute( \PDO::ATTR_STRINGIFY_FETCHES, true ); // phpcs:ignore WordPress.DB.RestrictedClasses
+		$GLOBALS['@pdo'] = $memory; // The drop-in's own name for the connection behind $wpdb.
+
+		$adopt = function ( \WP_MySQL_On_SQLite $driver ): void {
+			$this->dbh           = $driver;
+			$this->ready         = true;
+			$this->has_connected = true;
+		};
+		$adopt->call( $wpdb, $driver );
+		$wpdb->set_sql_mode();
+		$wpdb->flush();
+
+		self::remove( self::BOOT_DIR );
+		wp_cache_flush();
+		return $wpdb;
+	}
+
+	/**
+	 * Remember what a clean site holds. Called once, after everything has been set up.
+	 */
+	public static function remember(): void {
+		$directories = array( self::SCRATCH, '/tmp', self::CONTENT, self::CONTENT . '/plugins', self::CONTENT . '/themes' );
+		foreach ( $directories as $directory ) {
+			self::$baseline[ $directory ] = array_fill_keys( self::names( $directory ), true );
+		}
+		self::restore();
+	}
+
+	/**
+	 * Put the writable directories back as they were.
+	 *
+	 * Times and modes of the directories themselves are reset too, since they could carry a
+	 * message from one candidate to the next.
+	 *
+	 * @return bool False when something could not be restored; the worker must then be replaced.
+	 */
+	public static function restore(): bool {
+		foreach ( self::$baseline as $directory => $known ) {
+			chmod( $directory, 0755 );
+			$names = self::names( $directory );
+			foreach ( $names as $name ) {
+				if ( ! isset( $known[ $name ] ) && ! self::remove( $directory . '/' . $name ) ) {
+					return false;
+				}
+			}
+			if ( count( array_intersect( $names, array_keys( $known ) ) ) !== count( $known ) ) {
+				return false;
+			}
+			touch( $directory, 0, 0 );
+		}
+		return true;
+	}
+
+	/**
+	 * The SQLite library's version.
+	 */
+	public static function sqlite_version(): string {
+		return (string) $GLOBALS['@pdo']->query( 'SELECT sqlite_version()' )->fetchColumn();
+	}
+
+	/**
+	 * The journal mode that an in-memory database reports.
+	 *
+	 * @param \PDO $memory Connection to the in-memory database.
+	 */
+	private static function journal_mode( \PDO $memory ): string { // phpcs:ignore WordPress.DB.RestrictedClasses
+		return strtoupper( (string) $memory->query( 'PRAGMA journal_mode' )->fetchColumn() );
+	}
+
+	/**
+	 * The entries of a directory without the two dots.
+	 *
+	 * @param string $directory Absolute path.
+	 * @return list<string>
+	 */
+	private static function names( string $directory ): array {
+		$names = scandir( $directory );
+		return false === $names ? array() : array_values( array_diff( $names, array( '.', '..' ) ) );
+	}
+
+	/**
+	 * Remove a file, a link or a whole directory, whatever its mode.
+	 *
+	 * @param string $path Absolute path.
+	 */
+	private static function remove( string $path ): bool {
+		if ( is_link( $path ) || ! is_dir( $path ) ) {
+			return unlink( $path );
+		}
+		chmod( $path, 0700 );
+		foreach ( self::names( $path ) as $name ) {
+			if ( ! self::remove( $path . '/' . $name ) ) {
+				return false;
+			}
+		}
+		return rmdir( $path );
+	}
+
+	/**
+	 * Copy a directory's files and directories.
+	 *
+	 * @param string $source Absolute path.
+	 * @param string $target Absolute path of an existing directory.
+	 */
+	private static function copy_tree( string $source, string $target ): void {
+		foreach ( self::names( $source ) as $name ) {
+			if ( is_dir( "$source/$name" ) ) {
+				if ( ! is_dir( "$target/$name" ) ) {
+					mkdir( "$target/$name" );
+				}
+				self::copy_tree( "$source/$name", "$target/$name" );
+			} else {
+				copy( "$source/$name", "$target/$name" );
+			}
+		}
+	}
+}

@@ -1,0 +1,248 @@
+"""The boundary around hostile code: bubblewrap, a seccomp filter, an unprivileged uid.
+
+Nothing of the host is visible inside but system files, read-only, and what is bound on purpose.
+There is no network, no environment, no other process and, unless asked for, no ``/proc``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from refcompare.errors import EnvironmentFailure
+
+UNPRIVILEGED_ID = 61987
+"""The uid and gid that root becomes before the sandbox starts: above the ranges that Debian gives
+to people and services, so that it owns nothing and no other process."""
+
+_SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
+_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+# Calls that no grader needs: looking into or steering another process, shared memory and queues
+# that outlive their maker, new kernel surfaces. Numbers are per architecture; names that an
+# architecture lacks are left out.
+_DENIED_X86_64 = {
+    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_open": 434,
+    "pidfd_getfd": 438, "pidfd_send_signal": 424, "kcmp": 312, "perf_event_open": 298, "bpf": 321,
+    "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
+    "add_key": 248, "request_key": 249, "keyctl": 250, "shmget": 29, "shmat": 30, "shmctl": 31,
+    "semget": 64, "semop": 65, "semctl": 66, "semtimedop": 220, "msgget": 68, "msgsnd": 69,
+    "msgrcv": 70, "msgctl": 71, "mq_open": 240, "mq_unlink": 241, "mount": 165, "umount2": 166,
+    "pivot_root": 155, "unshare": 272, "setns": 308, "chroot": 161, "move_mount": 429,
+    "open_tree": 428, "fsopen": 430, "fsmount": 432, "mount_setattr": 442, "personality": 135,
+    "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setpriority": 141,
+    "sched_setscheduler": 144, "sched_setparam": 142, "sched_setaffinity": 203, "sched_setattr": 314,
+    "ioprio_set": 251, "open_by_handle_at": 304, "name_to_handle_at": 303, "quotactl": 179,
+    "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
+    "kexec_file_load": 320, "swapon": 167, "swapoff": 168, "reboot": 169, "acct": 163,
+    "syslog": 103, "lookup_dcookie": 212, "move_pages": 279, "migrate_pages": 256,
+    "process_madvise": 440, "process_mrelease": 448,
+}  # fmt: skip
+_DENIED_AARCH64 = {
+    "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_open": 434,
+    "pidfd_getfd": 438, "pidfd_send_signal": 424, "kcmp": 272, "perf_event_open": 241, "bpf": 280,
+    "userfaultfd": 282, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
+    "add_key": 217, "request_key": 218, "keyctl": 219, "shmget": 194, "shmctl": 195, "shmat": 196,
+    "semget": 190, "semctl": 191, "semtimedop": 192, "semop": 193, "msgget": 186, "msgctl": 187,
+    "msgrcv": 188, "msgsnd": 189, "mq_open": 180, "mq_unlink": 181, "mount": 40, "umount2": 39,
+    "pivot_root": 41, "unshare": 97, "setns": 268, "chroot": 51, "move_mount": 429,
+    "open_tree": 428, "fsopen": 430, "fsmount": 432, "mount_setattr": 442, "personality": 92,
+    "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "setpriority": 140, "sched_setscheduler": 119,
+    "sched_setparam": 118, "sched_setaffinity": 122, "sched_setattr": 274, "ioprio_set": 30,
+    "open_by_handle_at": 265, "name_to_handle_at": 264, "quotactl": 60, "init_module": 105,
+    "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
+    "swapon": 224, "swapoff": 225, "reboot": 142, "acct": 89, "syslog": 116, "lookup_dcookie": 18,
+    "move_pages": 239, "migrate_pages": 238, "process_madvise": 440, "process_mrelease": 448,
+}  # fmt: skip
+_ARCHITECTURES: dict[str, tuple[int, dict[str, int], int]] = {
+    # machine: (AUDIT_ARCH, denied calls, prlimit64)
+    "x86_64": (0xC000003E, _DENIED_X86_64, 302),
+    "aarch64": (0xC00000B7, _DENIED_AARCH64, 261),
+}
+
+_BPF_LD_W_ABS, _BPF_JEQ, _BPF_JGE, _BPF_RET = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _EPERM, _KILL = 0x7FFF0000, 0x00050000 | 1, 0x80000000
+_X32_BIT = 0x40000000
+
+
+def seccomp_filter(machine: str | None = None) -> bytes | None:
+    """Give a compiled filter for ``bwrap --seccomp``; None for an architecture without one.
+
+    Denied calls fail with EPERM. ``prlimit64`` is allowed on the caller itself only (pid 0), so
+    that a process can lower its own limits but not another's.
+    """
+    known = _ARCHITECTURES.get(machine or platform.machine())
+    if known is None:
+        return None
+    audit_arch, denied, prlimit = known
+    program: list[tuple[int, int, int, int]] = [
+        (_BPF_LD_W_ABS, 0, 0, 4),  # the architecture
+        (_BPF_JEQ, 1, 0, audit_arch),
+        (_BPF_RET, 0, 0, _KILL),
+        (_BPF_LD_W_ABS, 0, 0, 0),  # the call's number
+        (_BPF_JGE, 0, 1, _X32_BIT),
+        (_BPF_RET, 0, 0, _KILL if audit_arch == 0xC000003E else _EPERM),
+    ]
+    for number in sorted(denied.values()):
+        program += [(_BPF_JEQ, 0, 1, number), (_BPF_RET, 0, 0, _EPERM)]
+    program += [
+        (_BPF_JEQ, 0, 4, prlimit),
+        (_BPF_LD_W_ABS, 0, 0, 16),  # the low half of the first argument, a pid
+        (_BPF_JEQ, 1, 0, 0),
+        (_BPF_RET, 0, 0, _EPERM),
+        (_BPF_RET, 0, 0, _ALLOW),
+        (_BPF_RET, 0, 0, _ALLOW),
+    ]
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One place inside the sandbox: a host ``source`` (read-only unless ``writable``), or, without
+    one, an empty tmpfs of ``size`` bytes. A later mount may lie inside an earlier one."""
+
+    inside: str
+    source: Path | None = None
+    writable: bool = False
+    size: int = 0
+
+    def arguments(self) -> list[str]:
+        """Give bubblewrap's arguments for this mount."""
+        if self.source is None:
+            return ["--size", str(self.size), "--tmpfs", self.inside]
+        return ["--bind" if self.writable else "--ro-bind", str(self.source), self.inside]
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What a sandboxed process sees: system files, ``mounts`` in their order, ``environment``.
+
+    Every other path is absent, and what is not a writable mount or a tmpfs is read-only.
+    """
+
+    mounts: tuple[Mount, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str = "/"
+    proc: bool = False
+
+    def arguments(self, seccomp_fd: int | None = None) -> list[str]:
+        """Give the command line up to and with the ``--`` before the command."""
+        line = [
+            bubblewrap(), "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc",
+            "--unshare-uts", "--unshare-cgroup-try", "--disable-userns", "--uid", "1000", "--gid",
+            "1000", "--hostname", "sandbox", "--cap-drop", "ALL", "--die-with-parent",
+            "--new-session", "--clearenv",
+        ]  # fmt: skip
+        for name, value in self.environment.items():
+            line += ["--setenv", name, value]
+        line += _system_mounts()
+        if self.proc:
+            line += ["--proc", "/proc"]
+            for masked in ("sys", "irq", "bus", "fs", "acpi"):
+                line += ["--ro-bind-try", f"/proc/{masked}", f"/proc/{masked}"]
+        for mount in self.mounts:
+            line += mount.arguments()
+        line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.directory]
+        if seccomp_fd is not None:
+            line += ["--seccomp", str(seccomp_fd)]
+        return [*line, "--"]
+
+    def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start a command inside, with pipes on its three standard streams.
+
+        The process ends with the calling thread. As root, the sandbox runs as an unprivileged uid.
+        Raises EnvironmentFailure where bubblewrap is missing.
+        """
+        # Some files below /proc/sys answer to uid 0 of the host, whatever the uid inside.
+        root = os.geteuid() == 0
+        with _filter_descriptor() as descriptor:
+            return subprocess.Popen(
+                [*self.arguments(descriptor), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={},
+                close_fds=True,
+                pass_fds=() if descriptor is None else (descriptor,),
+                user=UNPRIVILEGED_ID if root else None,
+                group=UNPRIVILEGED_ID if root else None,
+                extra_groups=() if root else None,
+            )
+
+
+def _system_mounts() -> list[str]:
+    """The host's programs and libraries, read-only, and the five devices that any program needs."""
+    line = ["--ro-bind", "/usr", "/usr"]
+    for link in map(Path, _SYSTEM_LINKS):
+        if link.is_symlink():
+            line += ["--symlink", str(link.readlink()), str(link)]
+        elif link.is_dir():
+            line += ["--ro-bind", str(link), str(link)]
+    for file in _SYSTEM_FILES:
+        line += ["--ro-bind-try", file, file]
+    line += ["--tmpfs", "/dev"]
+    for device in _DEVICES:
+        line += ["--dev-bind", device, device]
+    return line
+
+
+@contextmanager
+def _filter_descriptor() -> Iterator[int | None]:
+    program = seccomp_filter()
+    if program is None:
+        yield None
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(program)
+        file.flush()
+        file.seek(0)
+        yield file.fileno()
+
+
+def bubblewrap() -> str:
+    """Give the path of ``bwrap``. Raises EnvironmentFailure with the command that installs it."""
+    found = shutil.which("bwrap")
+    if found is None:
+        raise EnvironmentFailure(
+            "bubblewrap (bwrap) is not installed, and hostile code is never run without a sandbox: "
+            "install it with `apt-get install bubblewrap`, or use `--runtime docker`"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Whether a sandbox can be had here; where not, ``message`` says why and what mends it."""
+
+    works: bool
+    message: str
+
+
+def probe() -> ProbeResult:
+    """Start a sandbox around ``true`` and say how that went."""
+    try:
+        process = Sandbox(environment={"PATH": "/usr/bin:/bin"}).start(["/bin/true"])
+        _, error = process.communicate(timeout=20)
+    except EnvironmentFailure as failure:
+        return ProbeResult(False, str(failure))
+    except (OSError, subprocess.SubprocessError) as failure:
+        return ProbeResult(False, f"bubblewrap could not be started: {failure}")
+    if process.returncode == 0:
+        return ProbeResult(True, "bubblewrap works")
+    text = error.decode("utf-8", "replace").strip()
+    if "uid map" in text or "Operation not permitted" in text or "Permission denied" in text:
+        text += (
+            "; unprivileged user namespaces look restricted: on Ubuntu 24.04 run "
+            "`sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, "
+            "elsewhere `sudo sysctl -w kernel.unprivileged_userns_clone=1`, or use `--runtime docker`"
+        )
+    return ProbeResult(False, text or f"bubblewrap ended with status {process.returncode}")
