@@ -21,12 +21,14 @@ _TRIES = 2
 class GradingThread:
     """Grades one candidate after the other on a worker of its own, replaced when it is no longer fit.
 
-    Belongs to one thread, since a worker ends with the thread that started it.
+    Belongs to one thread, since a worker ends with the thread that started it; only ``abort`` may
+    be called from another one.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._worker: Worker | None = None
+        self._aborted = False
 
     def grade(self, test: ExecutionTest, candidate: Candidate, limits: Limits, attempt: int = 1) -> Record:
         """Grade a candidate; every failure of the environment becomes an ``infrastructure`` record."""
@@ -36,6 +38,8 @@ class GradingThread:
                 outcome = self._ready().grade(test, candidate, limits)
             except WorkerDied as error:
                 self.close()
+                if self._aborted:
+                    return _error(test, candidate, attempt, ErrorKind.INFRASTRUCTURE, "the run was stopped")
                 died = error
                 if error.stuck:
                     break
@@ -54,6 +58,13 @@ class GradingThread:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+
+    def abort(self) -> None:
+        """Stop what is being graded, from any thread; its record says that the run was stopped."""
+        self._aborted = True
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
 
     def _ready(self) -> Worker:
         if self._worker is not None and not self._worker.fit:

@@ -87,6 +87,11 @@ class Worker:
         self._fit = False
         self._runtime.stop(self._process)
 
+    def kill(self) -> None:
+        """End the worker's process without collecting it; safe from another thread."""
+        self._fit = False
+        self._process.kill()
+
     def grade(self, test: ExecutionTest, candidate: Candidate, limits: Limits) -> Outcome:
         """Grade one candidate. Raises WorkerDied; the worker is then of no further use."""
         started = time.perf_counter()
