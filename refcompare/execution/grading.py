@@ -59,6 +59,10 @@ class GradingThread:
             self._worker.close()
             self._worker = None
 
+    def prepare(self) -> None:
+        """Start the worker now. Raises EnvironmentFailure where it cannot be started."""
+        self._ready()
+
     def abort(self) -> None:
         """Stop what is being graded, from any thread; its record says that the run was stopped."""
         self._aborted = True
