@@ -179,7 +179,7 @@ def reference(test: Mapping[str, Any]) -> Iterator[Problem]:
     if artifact == "wp_plugin_files":
         if files is not None and not files:
             yield Problem(
-                (),
+                ("reference_files",),
                 "no-reference",
                 "no reference: a wp_plugin_files test without reference_files",
                 "add reference_files, a map of relative path to contents that passes the test",
@@ -193,7 +193,7 @@ def reference(test: Mapping[str, Any]) -> Iterator[Problem]:
     elif isinstance(solution := test.get("reference_solution") or "", str) and not solution.strip():
         beside = " (reference_files are for wp_plugin_files tests)" if files else ""
         yield Problem(
-            (),
+            ("reference_solution",),
             "no-reference",
             f"no reference: the test has no reference_solution{beside}",
             "add a reference_solution that passes the test",

@@ -1,0 +1,182 @@
+"""Holds suites to the format and to the rules of good authoring; each rule is one function.
+
+A rule yields findings and knows nothing of the others. To add one, write the function, give its
+findings the rule's name, and put it into the tuple for what it looks at: a test, a file, or all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import jsonschema
+from jsonschema.exceptions import best_match
+
+from refcompare.execution import definition
+from refcompare.execution.loader import SourceFile, SourceTest, unknown_fields
+from refcompare.execution.loader_json import Where
+from refcompare.execution.loader_rules import dotted, name_problem
+from refcompare.resources import schema_directory
+from refcompare.suites import DEFAULT_GLOBS, duplicate_message, sources
+from refcompare.tree import Tree
+from refcompare.wording import alternatives, did_you_mean, kind, quoted
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One thing that a rule objects to, with the line of its file (from 1) and what mends it.
+
+    An ``error`` keeps a test from being graded or breaks the format; a ``warning`` does neither.
+    """
+
+    path: str
+    line: int
+    rule: str
+    message: str
+    mend: str
+    severity: Severity = "error"
+
+
+def check_suites(tree: Tree, globs: Sequence[str] = DEFAULT_GLOBS) -> tuple[Finding, ...]:
+    """Check every file that ``globs`` name, by the order of path and line. Never raises for content."""
+    missing: list[str] = []
+    files = tuple(sources(tree, globs, missing))
+    findings = [_unmatched(glob, "warning" if files else "error") for glob in missing]
+    for file in files:
+        for file_rule in FILE_RULES:
+            findings.extend(file_rule(file))
+        for test in file.tests:
+            for test_rule in TEST_RULES:
+                findings.extend(test_rule(file, test))
+    for suites_rule in SUITES_RULES:
+        findings.extend(suites_rule(files))
+    return tuple(sorted(set(findings)))
+
+
+def _unmatched(glob: str, severity: Severity) -> Finding:
+    mend = "mend the glob, or add tests there"
+    return Finding(quoted(glob), 1, "no-suites", "no file matches this glob", mend, severity)
+
+
+def readable(file: SourceFile) -> Iterator[Finding]:
+    """The file can be read to its end."""
+    if file.fault is not None:
+        fault = file.fault
+        yield Finding(file.path, file.fault_line, fault.rule, fault.message, fault.mend)
+
+
+def file_fits_schema(file: SourceFile) -> Iterator[Finding]:
+    """What stands beside the tests fits the published schema."""
+    outer = {**file.document.members, "tests": []}
+    for error in _validator("").iter_errors(outer):
+        where, message, mend = _explained(error)
+        line = file.document.line(file.document.locate(None, where))
+        yield Finding(file.path, line, "schema", message, mend)
+
+
+def known_fields(file: SourceFile) -> Iterator[Finding]:
+    """Every field is one of the format: a misspelt one would silently check nothing."""
+    for name, line in unknown_fields(file):
+        outer, _, inner = name.rpartition(".")
+        known = [field.rpartition(".")[2] for field in _fields_of(outer)]
+        near = did_you_mean(inner, known) or "remove it, or leave it as a note to yourself"
+        message = f"the field {quoted(name)} is not one of the format"
+        yield Finding(file.path, line, "unknown-field", message, near, "warning")
+
+
+def _fields_of(outer: str) -> Sequence[str]:
+    named = (*definition.GRADING_FIELDS, *definition.DESCRIPTIVE_FIELDS)
+    if outer:
+        return [name for name in named if name.startswith(f"{outer}.")]
+    return sorted({*definition.KNOWN_FIELDS, "tests"})
+
+
+def gradable(file: SourceFile, test: SourceTest) -> Iterator[Finding]:
+    """Nothing keeps the test from being graded."""
+    for problem in file.problems(test):
+        line = file.flaw_line(test) if test.flaw else file.line_of(test, problem.where)
+        yield Finding(file.path, line, problem.rule, problem.message, problem.mend)
+
+
+def fits_schema(file: SourceFile, test: SourceTest) -> Iterator[Finding]:
+    """The test fits the published schema, where no other rule has said so already."""
+    told = [problem.where for problem in file.problems(test)]
+    if test.flaw or () in told:
+        return
+    for error in _validator("#/$defs/test").iter_errors(test.value):
+        where, message, mend = _explained(error)
+        if not any(_related(where, other) for other in told):
+            yield Finding(file.path, file.line_of(test, where), "schema", message, mend)
+
+
+def unique_ids(files: Sequence[SourceFile]) -> Iterator[Finding]:
+    """No two tests share an id, since tests of two refs are paired by it."""
+    owners: dict[str, str] = {}
+    for file in files:
+        for test in file.tests:
+            test_id = test.value.get("id") if isinstance(test.value, dict) else None
+            if name_problem("id", test_id) is not None or not isinstance(test_id, str):
+                continue
+            owner = owners.setdefault(test_id, f"{file.path}:{test.line}")
+            if owner != f"{file.path}:{test.line}":
+                message = duplicate_message(test_id, owner)
+                line = file.line_of(test, ("id",))
+                yield Finding(file.path, line, "duplicate-id", message, "give the test an id of its own")
+
+
+FILE_RULES: tuple[Callable[[SourceFile], Iterator[Finding]], ...] = (readable, file_fits_schema, known_fields)
+TEST_RULES: tuple[Callable[[SourceFile, SourceTest], Iterator[Finding]], ...] = (gradable, fits_schema)
+SUITES_RULES: tuple[Callable[[Sequence[SourceFile]], Iterator[Finding]], ...] = (unique_ids,)
+
+
+def _related(one: Where, other: Where) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+def _explained(error: jsonschema.ValidationError) -> tuple[Where, str, str]:
+    """Give where a violation of the schema is, what is so, and what mends it."""
+    if error.context:
+        error = best_match([error]) or error
+    where: Where = tuple(error.absolute_path)
+    limit: Any = error.validator_value
+    if error.validator == "required":
+        present: Any = error.instance
+        name = next(name for name in limit if name not in present)
+        where = (*where, name)
+        return where, f"{dotted(where)} is missing", f"add {name}"
+    found = quoted(error.instance) if isinstance(error.instance, str) else kind(error.instance)
+    return (
+        where,
+        f"{dotted(where) or 'the test'} is {found}",
+        f"make it {_wanted(str(error.validator), limit)}",
+    )
+
+
+def _wanted(rule: str, limit: Any) -> str:
+    match rule:
+        case "type":
+            return alternatives([limit] if isinstance(limit, str) else limit)
+        case "enum":
+            return alternatives("null" if word is None else quoted(str(word)) for word in limit)
+        case "pattern":
+            return f"match {limit}" if limit != "\\S" else "say something"
+        case "minLength" | "minItems" | "minimum" | "minProperties":
+            return f"{limit} or more"
+        case "maxLength" | "maxItems" | "maximum" | "maxProperties":
+            return f"{limit} at most"
+        case _:
+            return f"fit {rule} of the schema"
+
+
+@cache
+def _validator(part: str) -> jsonschema.Draft202012Validator:
+    schema: Mapping[str, Any] = json.loads((schema_directory() / "execution-suite.schema.json").read_bytes())
+    if part:
+        schema = {"$ref": part, "$defs": schema["$defs"]}
+    return jsonschema.Draft202012Validator(schema)
