@@ -1,0 +1,180 @@
+"""From what the user asked for to arms that can run: refs, suites, selection, environments."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from refcompare.config import Config, load_config
+from refcompare.errors import EnvironmentFailure, UsageError
+from refcompare.execution.definition import definition
+from refcompare.git import GitTree, Repository, WorktreeTree
+from refcompare.paths import cache_directory
+from refcompare.pipeline import ArmInput
+from refcompare.results import Arm
+from refcompare.sandbox import probe
+from refcompare.selection import Selection, select
+from refcompare.suites import SuiteSet, load_suites
+from refcompare.wordpress.graders import Grader, grader_of, installed_grader
+from refcompare.wordpress.native import NativeRuntime
+from refcompare.wordpress.php import find_php
+from refcompare.wordpress.releases import ensure_release
+from refcompare.wordpress.runtime import Runtime
+from refcompare.wordpress.site import ensure_site
+
+CONFIG_NAME = "refcompare.yml"
+
+ResolvedTree = GitTree | WorktreeTree
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the command line says of arms; None leaves a matter to ``refcompare.yml``.
+
+    ``grader`` is ``installed`` or ``ref``: whether each arm is graded by its own tree's ``php/``.
+    """
+
+    config: Path | None = None
+    suites: tuple[str, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    wordpress: str | None = None
+    runtime: str | None = None
+    grader: str = "installed"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One resolved arm with the tests of its tree that take part."""
+
+    name: str
+    tree: ResolvedTree
+    suites: SuiteSet
+
+
+class Workbench:
+    """A repository with its configuration, open for as long as trees are read from it."""
+
+    def __init__(self, repository: Repository, config: Config, choice: Choice) -> None:
+        self.repository = repository
+        self.config = config
+        self._choice = choice
+
+    def pair(self, base: str | None, head: str | None) -> tuple[Side, Side]:
+        """Resolve two refs and select the tests of both.
+
+        Without ``head``, ``A...B`` stands for their merge base against ``B``, and any other base
+        is compared with the working tree (with ``HEAD`` where there is none). Without ``base``
+        it is the merge base with the default branch.
+        """
+        if head is None:
+            sides = (base or "").split("...")
+            current = "WORKTREE" if self.repository.root is not None else "HEAD"
+            head = (sides[1] or "HEAD") if len(sides) == 2 else current
+        trees = (
+            self.repository.resolve(base or self.repository.default_base()),
+            self.repository.resolve(head),
+        )
+        loaded = tuple(self._load(tree) for tree in trees)
+        selected = select(loaded[0], loaded[1], self._choice.selection)
+        return Side("base", trees[0], selected[0]), Side("head", trees[1], selected[1])
+
+    def single(self, ref: str | None) -> Side:
+        """Resolve one ref, the working tree by default, and select its tests."""
+        tree = self.tree(ref)
+        _, selected = select(None, self._load(tree), self._choice.selection)
+        return Side("head", tree, selected)
+
+    def tree(self, ref: str | None) -> ResolvedTree:
+        """Resolve one ref, the working tree (or HEAD, where there is none) by default."""
+        return self.repository.resolve(ref or ("WORKTREE" if self.repository.root is not None else "HEAD"))
+
+    def definition(self, arm: Arm, test_id: str) -> dict[str, object] | None:
+        """Give a test's definition as it stood in an arm's commit; None where it can't be read any more."""
+        if arm.commit is None:
+            return None
+        try:
+            suites = self._load(self.repository.resolve(arm.commit))
+        except (UsageError, EnvironmentFailure):
+            return None
+        return next((definition(test) for test in suites.tests if test.id == test_id), None)
+
+    def inputs(self, sides: tuple[Side, ...], say: Callable[[str], None]) -> list[ArmInput]:
+        """Give each side what grades it. Raises EnvironmentFailure where nothing can."""
+        wordpress = self._choice.wordpress or self.config.wordpress
+        name = self._choice.runtime or self.config.runtime
+        runtimes: dict[str, Runtime] = {}
+        arms = []
+        for side in sides:
+            grader = grader_of(side.tree) if self._choice.grader == "ref" else installed_grader()
+            if grader.digest not in runtimes:
+                runtimes[grader.digest] = make_runtime(name, wordpress, grader, say)
+            ref = side.tree.ref
+            arm = Arm(side.name, ref.label, ref.commit, side.tree.digest)
+            arms.append(ArmInput(arm, side.suites, runtimes[grader.digest]))
+        return arms
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """Where suites lie in a tree."""
+        return self._choice.suites or self.config.suites
+
+    @property
+    def results_directory(self) -> Path:
+        """Where this repository's newest results are kept when no ``--output`` is given."""
+        name = hashlib.sha256(os.fsencode(self.repository.git_dir.resolve())).hexdigest()[:32]
+        return cache_directory() / "results" / name
+
+    def _load(self, tree: ResolvedTree) -> SuiteSet:
+        return load_suites(tree, self.globs)
+
+
+@contextmanager
+def open_workbench(start: Path, choice: Choice) -> Iterator[Workbench]:
+    """Open the repository around ``start`` with the configuration that holds there."""
+    with Repository.discover(start) as repository:
+        yield Workbench(repository, _config(repository, choice.config), choice)
+
+
+def _config(repository: Repository, given: Path | None) -> Config:
+    """Read the configuration: the given file, the working tree's, or HEAD's in a bare repository."""
+    if given is not None:
+        try:
+            return load_config(given.read_bytes(), str(given))
+        except OSError as error:
+            raise UsageError(f"The configuration {given} can't be read: {error.strerror}.") from error
+    if repository.root is not None:
+        path = repository.root / CONFIG_NAME
+        return load_config(path.read_bytes(), CONFIG_NAME) if path.is_file() else Config()
+    try:
+        text = repository.resolve("HEAD").read(CONFIG_NAME)
+    except (KeyError, UsageError):
+        return Config()  # no commit yet, or no configuration in it
+    return load_config(text, f"HEAD:{CONFIG_NAME}")
+
+
+def make_runtime(name: str, wordpress: str | None, grader: Grader, say: Callable[[str], None]) -> Runtime:
+    """Give what starts workers: ``native``, ``docker``, or with ``auto`` the first that works here."""
+    if name == "auto":
+        found = probe()
+        if not found.works and not _docker_works():
+            raise EnvironmentFailure(
+                f"Hostile code is never run without a sandbox, and none works here: {found.message}"
+            )
+        name = "native" if found.works else "docker"
+    site = ensure_site(ensure_release(wordpress, progress=say), php := find_php(), progress=say)
+    if name == "native":
+        return NativeRuntime(site, php, grader)
+    from refcompare.wordpress.docker import DockerRuntime
+    from refcompare.wordpress.image import ensure_image
+
+    return DockerRuntime(ensure_image(site, grader, progress=say))
+
+
+def _docker_works() -> bool:
+    from refcompare.wordpress.docker import docker_available
+
+    return docker_available().works

@@ -1,0 +1,314 @@
+"""The command line: click commands, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from refcompare import __version__
+from refcompare.errors import RefcompareError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EPILOG = """\b
+Exit codes:
+  0  nothing that fails the gate has changed
+  1  a change that fails the gate (--fail-on)
+  2  the command line, the configuration or a ref is wrong
+  3  the environment failed: there is no verdict
+  130  stopped by Ctrl-C; what there was is written and marked partial
+"""
+
+
+class RefGroup(click.Group):
+    """Commands by name; any other first word is the base ref of a comparison."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Treat an unknown first word as a ref, so that ``refcompare main HEAD`` compares."""
+        if args and args[0] not in self.commands:
+            return "compare", self.commands["compare"], args
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give options of a comparison without any ref to ``compare``."""
+        own = {"-h", "--help", "--version"}
+        if args and args[0].startswith("-") and args[0] not in own:
+            args = ["compare", *args]
+        return super().parse_args(ctx, args)
+
+
+def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+selection_options = _options(
+    click.option("--suites", multiple=True, metavar="GLOB", help="Where suites lie in a tree (repeatable)."),
+    click.option("--suite", multiple=True, metavar="NAME", help="Only tests of this suite."),
+    click.option("--category", multiple=True, metavar="NAME", help="Only tests of this category."),
+    click.option(
+        "--test-id", multiple=True, metavar="ID", help="Only this test; repeatable, comma-separated."
+    ),
+    click.option("--limit", type=int, metavar="N", help="Only the first N tests."),
+)
+environment_options = _options(
+    click.option("--config", type=click.Path(path_type=Path), help="Read this instead of refcompare.yml."),
+    click.option("--wordpress", metavar="WHAT", help="A version, 'nightly', a directory or a zip."),
+    click.option("--runtime", type=click.Choice(["auto", "native", "docker"]), help="What hosts workers."),
+    click.option(
+        "--grader",
+        type=click.Choice(["installed", "ref"]),
+        default="installed",
+        show_default=True,
+        help="Whose php/ grades: this refcompare's, or each ref's own.",
+    ),
+)
+grading_options = _options(
+    click.option(
+        "--jobs", type=click.IntRange(min=1), metavar="N", help="Workers at once (one a processor)."
+    ),
+    click.option("--timeout", type=float, metavar="SECONDS", help="Limit for one candidate (90)."),
+    click.option("--fresh", is_flag=True, help="Reuse no verdict that is already known."),
+)
+audit_options = _options(
+    click.option("--audit/--no-audit", default=None, help="Try to cheat every test, or do not."),
+    click.option("--exhaustive", is_flag=True, default=None, help="Try every cheat of a class."),
+    click.option("--mutants", type=click.IntRange(min=0), metavar="N", help="Mutants of a reference (20)."),
+    click.option("--seed", type=int, metavar="N", help="Picks the mutants (0)."),
+)
+output_options = _options(
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["table", "markdown", "json"]),
+        default="table",
+        show_default=True,
+        help="What is printed.",
+    ),
+    click.option(
+        "--output", type=click.Path(path_type=Path), help="Also write all results to this directory."
+    ),
+    click.option("--quiet", is_flag=True, help="Print the result and nothing else."),
+)
+
+
+@click.group(
+    cls=RefGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EPILOG,
+    subcommand_metavar="[BASE [HEAD] | COMMAND]",
+)
+@click.version_option(__version__, prog_name="refcompare")
+def cli() -> None:
+    """Run the same tests against two git refs, isolated, and say what changed.
+
+    \b
+    refcompare main HEAD            what HEAD changes against main
+    refcompare main                 the same for the files as they lie
+    refcompare main...my-branch     my-branch against where it left main
+    """
+
+
+@cli.command(epilog=EPILOG)
+@click.argument("base", required=False)
+@click.argument("head", required=False)
+@selection_options
+@click.option("--changed", is_flag=True, help="Only tests whose definition differs between the refs.")
+@environment_options
+@grading_options
+@audit_options
+@click.option("--confirm", type=click.IntRange(min=0), metavar="N", help="Reruns before a change counts (3).")
+@click.option("--fail-on", metavar="KINDS", help="Changes that fail, comma-separated; 'none' or 'any'.")
+@click.option("--dry-run", is_flag=True, help="Say what would run on each arm, and run nothing.")
+@output_options
+def compare(**options: Any) -> None:
+    """Compare two refs.
+
+    BASE defaults to the merge base with the default branch, HEAD to the files as they lie.
+
+    \b
+    refcompare compare v1.2 HEAD --category rest-api --output results
+    """
+    from refcompare.commands import compare_refs
+
+    _exit(compare_refs(Path.cwd(), options, sys.stdout))
+
+
+@cli.command()
+@click.argument("ref", required=False)
+@selection_options
+@environment_options
+@grading_options
+@output_options
+def run(**options: Any) -> None:
+    """Grade the references of one ref (the files as they lie, when none is given).
+
+    \b
+    refcompare run HEAD --suite wp-core
+    """
+    from refcompare.commands import run_ref
+
+    _exit(run_ref(Path.cwd(), options, sys.stdout))
+
+
+@cli.command()
+@click.argument("ref", required=False)
+@selection_options
+@environment_options
+@grading_options
+@audit_options
+@click.option("--json", "form", flag_value="json", help="Print JSON for a script.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write all results to this directory.")
+@click.option("--quiet", is_flag=True, help="Print the result and nothing else.")
+def audit(**options: Any) -> None:
+    """Say which tests of a ref can be cheated: exit status 1 when one can.
+
+    \b
+    refcompare audit HEAD --exhaustive
+    """
+    from refcompare.commands import audit_ref
+
+    _exit(audit_ref(Path.cwd(), options, sys.stdout))
+
+
+@cli.command()
+@click.argument("ref", required=False)
+@click.option("--suites", multiple=True, metavar="GLOB", help="Where suites lie in a tree (repeatable).")
+@click.option("--config", type=click.Path(path_type=Path), help="Read this instead of refcompare.yml.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+def check(ref: str | None, suites: tuple[str, ...], config: Path | None, as_json: bool) -> None:
+    """Validate the suites of a ref (the files as they lie, when none is given) without running them.
+
+    \b
+    refcompare check
+    """
+    from refcompare.commands import check_ref
+
+    _exit(check_ref(Path.cwd(), ref, suites, config, as_json, sys.stdout))
+
+
+@cli.command()
+@click.argument("test_id")
+@click.option("--results", type=click.Path(path_type=Path), help="A directory that --output wrote.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+def show(test_id: str, results: Path | None, as_json: bool) -> None:
+    """Show everything that is known of one test on both arms, from the newest results here.
+
+    \b
+    refcompare show rest-routes-003
+    """
+    from refcompare.commands import show_test
+
+    _exit(show_test(Path.cwd(), test_id, results, as_json, sys.stdout))
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+@click.option("--sandbox", is_flag=True, help="Probe the sandbox: what must be denied, what must work.")
+def doctor(as_json: bool, sandbox: bool) -> None:
+    """Say what is installed, what is missing, and the command that mends it.
+
+    \b
+    refcompare doctor
+    """
+    from refcompare.commands import run_doctor
+
+    _exit(run_doctor(as_json, sandbox, sys.stdout))
+
+
+@cli.command()
+@click.option("--keep", type=click.Path(path_type=Path), help="Build the repository here and leave it.")
+@grading_options
+@output_options
+def demo(**options: Any) -> None:
+    """Build a scratch repository with two commits of a small suite, and compare them.
+
+    The exit status is 0: that something regressed is the point of it.
+
+    \b
+    refcompare demo
+    """
+    from refcompare.commands import run_demo
+
+    _exit(run_demo(options, sys.stdout))
+
+
+@cli.group()
+def wordpress() -> None:
+    """Fetch and list the releases of WordPress that tests are graded in."""
+
+
+@wordpress.command("fetch")
+@click.argument("release", required=False)
+@click.option("--quiet", is_flag=True, help="Print the path and nothing else.")
+def wordpress_fetch(release: str | None, quiet: bool) -> None:
+    """Fetch a release (the pinned one, when none is given) and install it once.
+
+    \b
+    refcompare wordpress fetch 7.1.1
+    """
+    from refcompare.commands import fetch_wordpress
+
+    _exit(fetch_wordpress(release, quiet, sys.stdout))
+
+
+@wordpress.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
+def wordpress_list(as_json: bool) -> None:
+    """List the releases that have been fetched.
+
+    \b
+    refcompare wordpress list
+    """
+    from refcompare.commands import list_wordpress
+
+    _exit(list_wordpress(as_json, sys.stdout))
+
+
+@wordpress.command("path")
+@click.argument("release", required=False)
+def wordpress_path(release: str | None) -> None:
+    """Print where a fetched release lies, fetching it first if need be.
+
+    \b
+    refcompare wordpress path
+    """
+    from refcompare.commands import wordpress_directory
+
+    _exit(wordpress_directory(release, sys.stdout))
+
+
+def _exit(status: int) -> None:
+    sys.stdout.flush()
+    raise SystemExit(status)
+
+
+def main() -> None:
+    """Run the command line; every failure is one clear sentence and an exit code."""
+    try:
+        cli(prog_name="refcompare", standalone_mode=False)
+    except RefcompareError as error:
+        click.echo(f"refcompare: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("refcompare: stopped", err=True)
+        sys.exit(130)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,325 @@
+"""What each command does: opens the two ends, calls the middle, prints. Gives the exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from refcompare import check as checking
+from refcompare import store
+from refcompare.arms import Choice, Side, Workbench, open_workbench
+from refcompare.cache import VerdictCache
+from refcompare.changes import Comparison
+from refcompare.compare import compare
+from refcompare.config import Config
+from refcompare.errors import UsageError
+from refcompare.execution.bench import Memory
+from refcompare.gate import GateResult, gate, parse_fail_on
+from refcompare.pipeline import Interrupted, Plan, run_arms
+from refcompare.progress import Reporter
+from refcompare.report import json as json_report
+from refcompare.report import markdown, one_arm, show, terminal
+from refcompare.report.interface import Options, Renderer
+from refcompare.results import Record, RunResult
+from refcompare.selection import Selection
+from refcompare.suites import SuiteSet
+
+INTERRUPTED = 130
+
+_RENDERERS: Mapping[str, Renderer] = {
+    "table": terminal.render,
+    "markdown": markdown.render,
+    "json": json_report.render,
+}
+
+
+def compare_refs(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
+    """Compare two refs and print what changed."""
+    with open_workbench(start, _choice(options)) as workbench:
+        sides = workbench.pair(options["base"], options["head"])
+        if options["dry_run"]:
+            _print_dry_run(sides, _plan(workbench.config, options, audit=True), out)
+            return 0
+        fail_on = (
+            workbench.config.fail_on if options["fail_on"] is None else parse_fail_on(options["fail_on"])
+        )
+        runs, interrupted = _run(workbench, sides, _plan(workbench.config, options, audit=True), options)
+        comparison = compare(*runs)
+        result = gate(comparison, fail_on)
+        _write_comparison(workbench, options, comparison, result)
+        _print(options, comparison, result, out)
+        return INTERRUPTED if interrupted else result.exit_code
+
+
+def run_ref(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
+    """Grade the references of one ref; the status is 1 where one does not pass."""
+    with open_workbench(start, _choice(options)) as workbench:
+        side = workbench.single(options["ref"])
+        plan = replace(_plan(workbench.config, options, audit=False), audit=False)
+        [run], interrupted = _run(workbench, (side,), plan, options)
+        out.write(one_arm.render_run(run, options["form"], _render_options(out)))
+        return INTERRUPTED if interrupted else one_arm.run_status(run)
+
+
+def audit_ref(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
+    """Try to cheat every test of one ref; the status is 1 where a cheat passes."""
+    with open_workbench(start, _choice(options)) as workbench:
+        side = workbench.single(options["ref"])
+        plan = replace(_plan(workbench.config, options, audit=True), audit=True)
+        [run], interrupted = _run(workbench, (side,), plan, options)
+        out.write(one_arm.render_audit(run, options["form"] or "table", _render_options(out)))
+        return INTERRUPTED if interrupted else one_arm.audit_status(run)
+
+
+def check_ref(
+    start: Path, ref: str | None, suites: tuple[str, ...], config: Path | None, as_json: bool, out: TextIO
+) -> int:
+    """Validate the suites of a ref; the status is 1 where a finding is an error."""
+    with open_workbench(start, Choice(config=config, suites=suites)) as workbench:
+        tree = workbench.tree(ref)
+        findings = checking.check_suites(tree, workbench.globs)
+    if as_json:
+        shown = [
+            {
+                "path": finding.path,
+                "line": finding.line,
+                "rule": finding.rule,
+                "severity": finding.severity,
+                "message": finding.message,
+                "mend": finding.mend,
+            }
+            for finding in findings
+        ]
+        out.write(json.dumps({"findings": shown}, indent=2) + "\n")
+    else:
+        for finding in findings:
+            where = f"{finding.path}:{finding.line}"
+            out.write(f"{where}: {finding.severity}: {finding.message} [{finding.rule}]\n")
+            if finding.mend:
+                out.write(f"    {finding.mend}\n")
+        errors = sum(finding.severity == "error" for finding in findings)
+        warnings = len(findings) - errors
+        out.write(f"{errors} errors, {warnings} warnings\n" if findings else "No findings.\n")
+    return 1 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def show_test(start: Path, test_id: str, results: Path | None, as_json: bool, out: TextIO) -> int:
+    """Show all that is known of one test."""
+    with open_workbench(start, Choice()) as workbench:
+        directory = results or workbench.results_directory
+        if not (directory / "head").is_dir():
+            raise UsageError(
+                f"There are no results in {directory}: compare two refs first, "
+                "or give --results a directory that --output wrote."
+            )
+        runs = tuple(store.read_run(directory / name) for name in ("base", "head"))
+        known = {entry.test_id for run in runs for entry in run.tests}
+        if test_id not in known:
+            from refcompare.wording import did_you_mean
+
+            raise UsageError(f"No test {test_id!r} in {directory}. {did_you_mean(test_id, known)}".rstrip())
+        definitions = tuple(workbench.definition(run.arm, test_id) for run in runs)
+    out.write(show.render(runs, test_id, definitions, as_json=as_json, options=_render_options(out)))
+    return 0
+
+
+def run_doctor(as_json: bool, sandbox: bool, out: TextIO) -> int:
+    """Say what is installed; the status is 3 where grading can't work."""
+    from refcompare import doctor
+
+    results = doctor.diagnose()
+    if as_json:
+        out.write(json.dumps(doctor.render_json(results), indent=2) + "\n")
+    else:
+        out.write(doctor.render_text(results) + "\n")
+    return 0 if doctor.ready(results) else 3
+
+
+def run_demo(options: Mapping[str, Any], out: TextIO) -> int:
+    """Build the demo's repository and compare its two commits."""
+    from refcompare.demo import build_repository
+
+    scratch = None if options["keep"] else Path(tempfile.mkdtemp(prefix="refcompare-demo-"))
+    try:
+        place = options["keep"] or scratch / "repository"
+        base, head = build_repository(place)
+        chosen = {**_NO_CHOICE, **options, "base": base, "head": head}
+        status = compare_refs(place, chosen, out)
+        return 0 if status == 1 else status
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+_NO_CHOICE: Mapping[str, Any] = {
+    "config": None, "suites": (), "suite": (), "category": (), "test_id": (), "limit": None,
+    "changed": False, "wordpress": None, "runtime": None, "grader": "installed", "audit": None,
+    "exhaustive": None, "mutants": None, "seed": None, "confirm": None, "fail_on": None,
+    "dry_run": False, "form": "table",
+}  # fmt: skip
+
+
+def fetch_wordpress(release: str | None, quiet: bool, out: TextIO) -> int:
+    """Fetch a release and install it once."""
+    from refcompare.wordpress.php import find_php
+    from refcompare.wordpress.releases import ensure_release
+    from refcompare.wordpress.site import ensure_site
+
+    with Reporter(quiet=quiet) as reporter:
+        fetched = ensure_release(release, progress=reporter.say)
+        site = ensure_site(fetched, find_php(), progress=reporter.say)
+    out.write(f"{site.root}\n" if quiet else f"WordPress {fetched.version} is installed in {site.root}\n")
+    return 0
+
+
+def list_wordpress(as_json: bool, out: TextIO) -> int:
+    """List what has been fetched."""
+    from refcompare.wordpress.releases import list_releases
+
+    releases = list_releases()
+    if as_json:
+        shown = [
+            {
+                "version": release.version,
+                "source": release.source,
+                "path": str(release.core),
+                "digest": release.digest,
+            }
+            for release in releases
+        ]
+        out.write(json.dumps({"releases": shown}, indent=2) + "\n")
+    elif not releases:
+        out.write("No release has been fetched: run `refcompare wordpress fetch`.\n")
+    for release in () if as_json else releases:
+        out.write(f"{release.version}  {release.source}  {release.core}\n")
+    return 0
+
+
+def wordpress_directory(release: str | None, out: TextIO) -> int:
+    """Print where a release lies."""
+    from refcompare.wordpress.releases import ensure_release
+
+    with Reporter() as reporter:
+        out.write(f"{ensure_release(release, progress=reporter.say).core}\n")
+    return 0
+
+
+def _choice(options: Mapping[str, Any]) -> Choice:
+    return Choice(
+        config=options["config"],
+        suites=tuple(options["suites"]),
+        selection=Selection(
+            suites=tuple(options["suite"]),
+            categories=tuple(options["category"]),
+            test_ids=tuple(options["test_id"]),
+            limit=options["limit"],
+            changed=options.get("changed", False),
+        ),
+        wordpress=options["wordpress"],
+        runtime=options["runtime"],
+        grader=options["grader"],
+    )
+
+
+def _plan(config: Config, options: Mapping[str, Any], *, audit: bool) -> Plan:
+    """Join the command line with the configuration: what is typed wins."""
+
+    def typed(name: str, otherwise: Any) -> Any:
+        value = options.get(name)
+        return otherwise if value is None else value
+
+    timeout = options["timeout"]
+    if timeout is not None and not timeout > 0:
+        raise UsageError(f"--timeout is {timeout:g}; give a number of seconds above 0.")
+    return Plan(
+        limits=config.limits if timeout is None else replace(config.limits, seconds=timeout),
+        jobs=typed("jobs", config.jobs or len(os.sched_getaffinity(0))),
+        confirm=typed("confirm", config.confirm),
+        audit=audit and typed("audit", config.audit.enabled),
+        exhaustive=typed("exhaustive", config.audit.exhaustive),
+        mutants=typed("mutants", config.audit.mutants),
+        seed=typed("seed", config.audit.seed),
+        fresh=options["fresh"],
+    )
+
+
+def _run(
+    workbench: Workbench, sides: tuple[Side, ...], plan: Plan, options: Mapping[str, Any]
+) -> tuple[tuple[RunResult, ...], bool]:
+    """Run the arms, writing every record as it comes; say whether the run was interrupted."""
+    if not any(side.suites.tests or side.suites.invalid for side in sides):
+        raise UsageError(_nothing_found(workbench.globs, sides))
+    directory = options.get("output") or workbench.results_directory
+    with Reporter(quiet=options["quiet"]) as reporter, VerdictCache() as cache:
+        arms = workbench.inputs(sides, reporter.say)
+        with store.writing(directory, [arm.arm for arm in arms]) as writer:
+            listener = _Recording(reporter, writer.append)
+            try:
+                runs, interrupted = run_arms(arms, plan, Memory(cache, fresh=plan.fresh), listener), False
+            except Interrupted as stopped:
+                runs, interrupted = stopped.results, True
+                reporter.say("stopped: what there is so far is kept, marked partial")
+            writer.finish(runs)
+        cache.prune()
+    return runs, interrupted
+
+
+class _Recording:
+    """Tells the reporter what happens, and puts every record down at once."""
+
+    def __init__(self, reporter: Reporter, append: Callable[[str, Record], None]) -> None:
+        self._append = append
+        self.begin = reporter.begin
+        self.advance = reporter.advance
+        self._count = reporter.recorded
+
+    def recorded(self, arm: str, record: Record) -> None:
+        self._append(arm, record)
+        self._count(arm, record)
+
+
+def _nothing_found(globs: Sequence[str], sides: tuple[Side, ...]) -> str:
+    if any(side.suites.notes for side in sides):
+        return "No test is left to run: " + " ".join(note for side in sides for note in side.suites.notes)
+    return (
+        f"No suite was found at {', '.join(globs)} in {' or '.join(side.tree.ref.label for side in sides)}: "
+        "give --suites GLOB, or `suites:` in refcompare.yml."
+    )
+
+
+def _write_comparison(
+    workbench: Workbench, options: Mapping[str, Any], comparison: Comparison, result: GateResult
+) -> None:
+    directory = options.get("output") or workbench.results_directory
+    store.write_text(directory / "comparison.json", json_report.render(comparison, result))
+    store.write_text(directory / "comment.md", markdown.render(comparison, result))
+
+
+def _print(options: Mapping[str, Any], comparison: Comparison, result: GateResult, out: TextIO) -> None:
+    out.write(_RENDERERS[options["form"]](comparison, result, _render_options(out)))
+
+
+def _render_options(out: TextIO) -> Options:
+    terminal_like = out.isatty()
+    width = shutil.get_terminal_size((100, 40)).columns if terminal_like else 100
+    return Options(width=width, colour=terminal_like and not os.environ.get("NO_COLOR"))
+
+
+def _print_dry_run(sides: tuple[Side, Side], plan: Plan, out: TextIO) -> None:
+    """Say what would run on each arm."""
+    for side in sides:
+        suites: SuiteSet = side.suites
+        out.write(f"{side.name}: {side.tree.ref.label}: {len(suites.tests)} tests")
+        out.write(f", {len(suites.invalid)} invalid\n" if suites.invalid else "\n")
+        for test in suites.tests:
+            out.write(f"  {test.id}  {test.path}:{test.line}\n")
+        for invalid in suites.invalid:
+            out.write(f"  {invalid.id}  {invalid.path}:{invalid.line}  invalid: {invalid.reason}\n")
+    out.write("audit: yes\n" if plan.audit else "audit: no\n")
+    out.write(f"limit: {plan.limits.seconds:g} s a candidate, jobs: {plan.jobs}\n")
