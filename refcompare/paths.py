@@ -11,7 +11,7 @@ from refcompare.errors import EnvironmentFailure
 
 CACHE_VARIABLE = "REFCOMPARE_CACHE_DIR"
 
-_ROOT_CACHE = Path("/var/cache/refcompare")
+ROOT_CACHE = Path("/var/cache/refcompare")
 
 
 def cache_directory() -> Path:
@@ -25,7 +25,7 @@ def cache_directory() -> Path:
     if configured:
         directory = Path(configured).expanduser()
     elif hasattr(os, "geteuid") and os.geteuid() == 0:
-        directory = _ROOT_CACHE
+        directory = ROOT_CACHE
     else:
         directory = Path(platformdirs.user_cache_dir("refcompare", appauthor=False))
     directory = Path(os.path.abspath(directory))  # noqa: PTH100  # a symlinked cache keeps its name

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +21,22 @@ from refcompare.wordpress.sources.interface import (
     SourceFailure,
     read_version,
 )
+from refcompare.wordpress.sources.local import LocalSource
 from refcompare.wordpress.sources.npm import WORDPRESS_VERSION, NpmSource
-from refcompare.wordpress.store import content_digest, keep, remove, shape_digest
+from refcompare.wordpress.sources.official import (
+    NIGHTLY,
+    Endpoints,
+    OfficialSource,
+    fetch_tools,
+    nightly_identity,
+)
+from refcompare.wordpress.store import content_digest, empty, keep, open_permissions, shape_digest
 
 DEFAULT_VERSION = WORDPRESS_VERSION
 
 _MANIFEST = "release.json"
 _MANIFEST_VERSION = 1
-_VERSION = re.compile(r"\d{1,3}\.\d{1,3}(\.\d{1,3})?(-[A-Za-z]+[0-9.]*)?")
+_VERSION = re.compile(r"\d{1,3}\.\d{1,3}(\.\d{1,3})?(-(alpha|beta|RC)\d{0,3})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +66,104 @@ def ensure_release(
     checked by its names and sizes, with ``verify`` by its bytes, and fetched again when damaged.
     Raises UsageError for a request that names nothing, EnvironmentFailure when no source has it.
     """
-    say = progress or _silent
-    version = request or DEFAULT_VERSION
-    if not _VERSION.fullmatch(version):
-        raise UsageError(f"{version!r} is no WordPress version.")
-    return _ensure(version, version, _sources(version), say, verify)
+    return _ensure(_plan(request), progress or _silent, verify=verify)
+
+
+def find_release(request: str | None = None) -> Release | None:
+    """Give the release that ``request`` names if it is in the cache, without using the network.
+
+    ``nightly`` is then the one fetched last. Raises UsageError for a request that names nothing.
+    """
+    if request == NIGHTLY:
+        nightlies = sorted(
+            _releases().glob(f"{NIGHTLY}-*/{_MANIFEST}"), key=lambda path: path.stat().st_mtime
+        )
+        found = (_load(manifest.parent) for manifest in reversed(nightlies))
+        return next((release for release in found if release is not None), None)
+    return _load(_releases() / _plan(request).name)
 
 
 def list_releases() -> tuple[Release, ...]:
     """Give every sound release in the cache, in the order of their names."""
-    directory = _releases()
-    if not directory.is_dir():
-        return ()
-    found = (_load(path) for path in sorted(directory.iterdir()) if not path.name.startswith("."))
+    found = (_load(manifest.parent) for manifest in sorted(_releases().glob(f"[!.]*/{_MANIFEST}")))
     return tuple(release for release in found if release is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to have a release: its ``name`` in the cache, the sources to try, the version it must state."""
+
+    name: str
+    sources: tuple[Source, ...]
+    version: str | None = None
+
+
+def _plan(request: str | None) -> _Plan:
+    version = request or DEFAULT_VERSION
+    if version == NIGHTLY:
+        endpoints = Endpoints.from_environment()
+        identity, checksum = nightly_identity(endpoints)
+        name = f"{NIGHTLY}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        return _Plan(name, (OfficialSource(NIGHTLY, endpoints, checksum),))
+    if _VERSION.fullmatch(version):
+        # The first release of a series is published, and states itself, without the zero.
+        version = re.sub(r"^(\d+\.\d+)\.0\b", r"\1", version)
+        npm = version == WORDPRESS_VERSION and NpmSource.available()
+        sources: tuple[Source, ...] = (OfficialSource(version),)
+        return _Plan(version, (NpmSource(), *sources) if npm else sources, version)
+    path = Path(version).expanduser()
+    if not ("/" in version or version.endswith(".zip") or path.exists()):
+        raise UsageError(
+            f"{version!r} names no WordPress; give a version such as {DEFAULT_VERSION}, {NIGHTLY}, "
+            "or the path of an unpacked WordPress or of a zip of one."
+        )
+    source = LocalSource.at(path.resolve(), _tools)
+    return _Plan(f"local-{source.digest[:16]}", (source,))
+
+
+def _tools(into: Path, progress: Progress) -> None:
+    """Put the SQLite plugin and WP-CLI beside a WordPress that came without them.
+
+    They come from a release that is here already, else from where the default release would.
+    """
+    cached = find_release() or next(iter(list_releases()), None)
+    if cached is None and NpmSource.available():
+        try:
+            cached = ensure_release(progress=progress)
+        except EnvironmentFailure as failure:
+            raise SourceFailure(str(failure)) from failure
+    if cached is None:
+        fetch_tools(into, Endpoints.from_environment(), progress)
+        return
+    shutil.copytree(cached.sqlite_plugin, into / PLUGIN)
+    shutil.copyfile(cached.wp_cli, into / WP_CLI)
+    open_permissions(into)
 
 
 def _releases() -> Path:
     return cache_directory() / "releases"
 
 
-def _sources(version: str) -> Sequence[Source]:
-    sources: list[Source] = []
-    if version == WORDPRESS_VERSION and NpmSource.available():
-        sources.append(NpmSource())
-    return sources
-
-
-def _ensure(
-    name: str, version: str | None, sources: Sequence[Source], progress: Progress, verify: bool
-) -> Release:
+def _ensure(plan: _Plan, progress: Progress, *, verify: bool) -> Release:
     def load(directory: Path) -> Release | None:
         return _load(directory, verify=verify)
 
     def build(partial: Path) -> None:
         failures = []
-        for source in sources:
+        for source in plan.sources:
             try:
                 source.fetch(partial, progress)
-                _finish(partial, source.name, version)
+                _finish(partial, source.name, plan.version)
             except SourceFailure as failure:
                 failures.append(f"{source.name}: {failure}")
-                _empty(partial)
+                empty(partial)
             else:
                 return
-        raise EnvironmentFailure(f"WordPress {version or name} could not be fetched. {' '.join(failures)}")
+        raise EnvironmentFailure(
+            f"WordPress {plan.version or plan.name} could not be had. {' '.join(failures)}"
+        )
 
-    return keep(_releases() / name, load, build, progress)
+    return keep(_releases() / plan.name, load, build, progress)
 
 
 def _finish(partial: Path, source: str, version: str | None) -> None:
@@ -144,14 +205,6 @@ def _load(directory: Path, *, verify: bool = False) -> Release | None:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _empty(directory: Path) -> None:
-    for path in directory.iterdir():
-        if path.is_dir():
-            remove(path)
-        else:
-            path.unlink()
 
 
 def _silent(message: str) -> None:

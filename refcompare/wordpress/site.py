@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +88,7 @@ _NO_REQUESTS = (
 )
 
 _INSTALL = (
+    "--allow-root",
     f"--exec={_NO_REQUESTS}",
     "core",
     "install",
@@ -99,6 +99,22 @@ _INSTALL = (
     f"--admin_email={ADMIN_EMAIL}",
     "--skip-email",
 )
+
+# The journal mode is part of the file, and one in WAL mode cannot be read from a read-only directory.
+_SETTLE = f"""
+$pdo = new PDO( 'sqlite:' . getenv( '{DATABASE_VARIABLE}' ) . '/{DATABASE_FILE}' );
+$pdo->setAttribute( PDO::ATTR_ERRMODE, PDO::ERRMODE_EXCEPTION );
+foreach ( array(
+	"DELETE FROM wp_options WHERE option_name = 'doing_cron'",
+	"DELETE FROM wp_options WHERE option_name LIKE '!_transient!_%' ESCAPE '!'",
+	"DELETE FROM wp_options WHERE option_name LIKE '!_site!_transient!_%' ESCAPE '!'",
+	'PRAGMA wal_checkpoint(TRUNCATE)',
+	'PRAGMA journal_mode = DELETE',
+	'VACUUM',
+) as $statement ) {{
+	$pdo->query( $statement )->fetchAll();
+}}
+"""  # noqa: S608  # nothing but names from this file is put into it
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +153,7 @@ def ensure_site(release: Release, php: Php, *, progress: Callable[[str], None] |
 
 def site_digest(release: Release, php: Php) -> str:
     """Give the hex SHA-256 that a site of ``release`` made with ``php`` carries."""
-    recipe = [_RECIPE, _CONFIG, _INSTALL, release.digest, php.series]
+    recipe = [_RECIPE, _CONFIG, _INSTALL, _SETTLE, release.digest, php.series]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
 
@@ -159,7 +175,7 @@ def _build(partial: Path, release: Release, php: Php) -> None:
     (root / "wp-config.php").write_text(_CONFIG)
     database.mkdir()
     _install(root, database, release, php)
-    _settle(database)
+    _settle(database, php)
     for name in ("upgrade", "uploads"):
         if not any(path.is_file() for path in (root / "wp-content" / name).rglob("*")):
             remove(root / "wp-content" / name)
@@ -177,10 +193,29 @@ def _drop_in(release: Release) -> str:
 
 
 def _install(root: Path, database: Path, release: Release, php: Php) -> None:
+    status, said = _run(php, [str(release.wp_cli), f"--path={root}", *_INSTALL], database)
+    if status != 0 or not (database / DATABASE_FILE).is_file():
+        raise EnvironmentFailure(
+            f"WordPress {release.version} was not installed by PHP {php.version} "
+            f"(exit status {status}): {said}"
+        )
+
+
+def _settle(database: Path, php: Php) -> None:
+    """Leave one compact database file, with no journal and nothing that depends on when it was made."""
+    status, said = _run(php, ["-r", _SETTLE], database)
+    if status != 0:
+        raise EnvironmentFailure(f"The database of a new site could not be settled: {said}")
+    for path in database.iterdir():
+        if path.name != DATABASE_FILE:
+            remove(path)
+
+
+def _run(php: Php, arguments: Sequence[str], database: Path) -> tuple[int, str]:
+    """Run PHP on ``database`` with no secret in its environment; give exit status and the output's end."""
     with tempfile.TemporaryDirectory(prefix="refcompare-install-") as scratch:
         # WP-CLI looks for this file in the working directory and then in every parent.
         (Path(scratch) / "wp-cli.yml").write_text("")
-        command = [str(php.binary), str(release.wp_cli), "--allow-root", f"--path={root}", *_INSTALL]
         environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": scratch,
@@ -188,44 +223,21 @@ def _install(root: Path, database: Path, release: Release, php: Php) -> None:
             "LANG": "C.UTF-8",
             DATABASE_VARIABLE: str(database),
         }
+        log = Path(scratch) / "output.log"
         try:
-            process = subprocess.run(
-                command,
-                cwd=scratch,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=_TIMEOUT_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise EnvironmentFailure(f"WordPress {release.version} was not installed: {error}.") from error
-    if process.returncode != 0 or not (database / DATABASE_FILE).is_file():
-        said = process.stdout.decode(errors="replace").strip()[-2000:]
-        raise EnvironmentFailure(
-            f"WordPress {release.version} was not installed by PHP {php.version} "
-            f"(exit status {process.returncode}): {said}"
-        )
-
-
-def _settle(database: Path) -> None:
-    """Leave one compact database file with no journal and nothing that depends on when it was made.
-
-    The journal mode is part of the file, and one in WAL mode cannot be read from a read-only directory.
-    """
-    connection = sqlite3.connect(database / DATABASE_FILE, isolation_level=None)
-    try:
-        connection.execute(
-            r"DELETE FROM wp_options WHERE option_name = 'doing_cron'"
-            r" OR option_name LIKE '\_transient\_%' ESCAPE '\'"
-            r" OR option_name LIKE '\_site\_transient\_%' ESCAPE '\'"
-        )
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("VACUUM")
-    finally:
-        connection.close()
-    for path in database.iterdir():
-        if path.name != DATABASE_FILE:
-            path.unlink() if path.is_file() else remove(path)
+            with log.open("wb") as output:
+                process = subprocess.run(
+                    [str(php.binary), "-d", "memory_limit=512M", *arguments],
+                    cwd=scratch,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=_TIMEOUT_SECONDS,
+                    check=False,
+                )
+        except subprocess.TimeoutExpired:
+            return -1, f"it took more than {_TIMEOUT_SECONDS} seconds"
+        except OSError as error:
+            return -1, f"{php.binary} cannot be run: {error.strerror}"
+        return process.returncode, log.read_bytes()[-2000:].decode(errors="replace").strip()

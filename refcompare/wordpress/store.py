@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
-from refcompare.paths import make_open_directory
+from refcompare.errors import EnvironmentFailure
+from refcompare.paths import CACHE_VARIABLE, make_open_directory
 from refcompare.wordpress.sources.interface import Progress
 
 Kept = TypeVar("Kept")
@@ -29,10 +30,23 @@ def keep(
     ``build`` fills an empty directory beside it, which is renamed into place when all is done, so
     that an interrupted build leaves nothing to be found. Of several processes one builds and
     the others wait for it. ``load`` gives None for a directory that is absent or damaged.
+    Raises EnvironmentFailure when the cache cannot be written, and whatever ``build`` raises.
     """
     kept = load(directory)
     if kept is not None:
         return kept
+    try:
+        return _built(directory, load, build, progress)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"The cache cannot hold {directory} ({error.strerror or error}); "
+            f"free some space, or set {CACHE_VARIABLE} to a directory that you can write to."
+        ) from error
+
+
+def _built(
+    directory: Path, load: Callable[[Path], Kept | None], build: Callable[[Path], None], progress: Progress
+) -> Kept:
     make_open_directory(directory.parent)
     with _locked(directory, progress):
         kept = load(directory)  # another process may have built it meanwhile
@@ -65,11 +79,17 @@ def _locked(directory: Path, progress: Progress) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove a directory tree, or nothing where there is none."""
-    if path.is_symlink():
-        path.unlink()
-    elif path.exists():
+    """Remove a directory tree or a file, or nothing where there is none."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def empty(directory: Path) -> None:
+    """Remove everything in ``directory``."""
+    for path in directory.iterdir():
+        remove(path)
 
 
 def open_permissions(directory: Path) -> None:
@@ -95,7 +115,7 @@ def regular_files(directory: Path) -> Iterator[tuple[str, int]]:
     yield from sorted(found)
 
 
-def shape_digest(directory: Path, without: str | None = None) -> str:
+def shape_digest(directory: Path, *, without: str | None = None) -> str:
     """Give a hex SHA-256 over all names and sizes but one: cheap, changed by any file cut short or lost."""
     digest = hashlib.sha256()
     for path, size in regular_files(directory):
@@ -105,10 +125,13 @@ def shape_digest(directory: Path, without: str | None = None) -> str:
     return digest.hexdigest()
 
 
-def content_digest(directory: Path, without: str | None = None) -> str:
-    """Give a hex SHA-256 over the names and bytes of all files but one, the same wherever they lie."""
+def content_digest(directory: Path, files: Iterable[str] | None = None, *, without: str | None = None) -> str:
+    """Give a hex SHA-256 over names and bytes, the same wherever the files lie.
+
+    Takes ``files`` (relative paths, in order), else all below ``directory`` but ``without``.
+    """
     digest = hashlib.sha256()
-    for path, _ in regular_files(directory):
+    for path in files if files is not None else (path for path, _ in regular_files(directory)):
         if path == without:
             continue
         with (directory / path).open("rb") as stream:

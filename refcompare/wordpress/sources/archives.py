@@ -54,9 +54,9 @@ def unpack_zip(archive: Path, place: Place, into: Path) -> int:
 
 
 def zip_names(archive: Path) -> list[str]:
-    """Give the names of a zip's members, at most MAXIMUM_FILES. Raises SourceFailure if it is damaged."""
+    """Give the names of a zip's members. Raises SourceFailure when it is damaged."""
     with _damage_reported(archive), zipfile.ZipFile(archive) as packed:
-        return packed.namelist()[:MAXIMUM_FILES]
+        return packed.namelist()
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class NpmSource:
     def fetch(self, into: Path, progress: Progress) -> None:
         """Fill ``into``, see Source."""
         progress(f"Fetching WordPress {WORDPRESS_VERSION} from {self.name} (64 MB)")
-        with tempfile.TemporaryDirectory(dir=into.parent, prefix=".npm-") as scratch:
+        with tempfile.TemporaryDirectory(dir=into, prefix=".download-") as scratch:
             tarball = _pack(Path(scratch))
             verify_integrity(tarball, INTEGRITY)
             progress(f"Unpacking WordPress {WORDPRESS_VERSION}")
@@ -73,7 +73,8 @@ def _pack(scratch: Path) -> Path:
         raise SourceFailure("No npm client is on PATH.")
     # Without a package.json here npm would look for a project, and its .npmrc, in the parents.
     (scratch / "package.json").write_text("{}\n")
-    command = [npm, "pack", PACKAGE, "--ignore-scripts", "--silent", "--prefer-offline"]
+    command = [npm, "pack", PACKAGE, "--ignore-scripts", "--loglevel=error", "--prefer-offline"]
+    command += ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
     log = scratch / "npm.log"
     try:
         with log.open("wb") as output:
@@ -92,10 +93,17 @@ def _pack(scratch: Path) -> Path:
         raise SourceFailure(f"npm cannot be run: {error}.") from error
     tarballs = sorted(scratch.glob("*.tgz"))
     if process.returncode != 0 or len(tarballs) != 1:
-        said = log.read_bytes()[-2000:].decode(errors="replace").strip().splitlines()
-        reason = f": {said[-1]}" if said else ""
-        raise SourceFailure(f"npm pack {PACKAGE} failed with status {process.returncode}{reason}.")
+        raise SourceFailure(
+            f"npm pack {PACKAGE} failed with status {process.returncode}: {_reason(log.read_bytes())}."
+        )
     return tarballs[0]
+
+
+def _reason(log: bytes) -> str:
+    """Give npm's first words on what went wrong; stack traces and hints follow them."""
+    lines = log[-16_384:].decode(errors="replace").splitlines()
+    errors = [line.split(" ", 2)[2].strip() for line in lines if line.startswith(("npm error ", "npm ERR! "))]
+    return "; ".join(errors[:3]).rstrip(".") or "it said nothing"
 
 
 def verify_integrity(file: Path, integrity: str) -> None:
