@@ -155,12 +155,14 @@ def _ensure(plan: _Plan, progress: Progress, *, verify: bool) -> Release:
                 source.fetch(partial, progress)
                 _finish(partial, source.name, plan.version)
             except SourceFailure as failure:
-                failures.append(f"{source.name}: {failure}")
+                said = str(failure)
+                failures.append(said if source.name in said else f"{source.name}: {said}")
                 empty(partial)
             else:
                 return
         raise EnvironmentFailure(
-            f"WordPress {plan.version or plan.name} could not be had. {' '.join(failures)}"
+            f"WordPress {plan.version or plan.name} could not be had. {' '.join(failures)} "
+            "Mend that and run again, or name a copy that you have by its path."
         )
 
     return keep(_releases() / plan.name, load, build, progress)
