@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from typing import Protocol
 
 from refcompare.results import Environment
+
+WRITABLE_BYTES = 128 * 1024 * 1024
+"""The size of each place that a candidate may write to; all of it is in memory."""
+
+WORKER_ENVIRONMENT: Mapping[str, str] = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/scratch",
+    "TMPDIR": "/scratch",
+    "LANG": "C.UTF-8",
+    "REFCOMPARE_DB_DIR": "/scratch/boot",
+}
+"""All of a worker's environment variables."""
 
 
 class Runtime(Protocol):
@@ -23,6 +36,21 @@ class Runtime(Protocol):
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a worker and everything in it, at once, and collect it. Safe to call twice."""
+
+
+def worker_command(php: str) -> list[str]:
+    """Give the command inside a runtime that boots WordPress and starts the worker."""
+    return [
+        php,
+        "/wp-cli.phar",
+        "--path=/site",
+        "--require=/grader/boot.php",
+        "--skip-packages",
+        "--no-color",
+        "eval-file",
+        "/grader/worker.php",
+        "--use-include",
+    ]
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
