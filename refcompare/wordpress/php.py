@@ -65,7 +65,7 @@ _SETTINGS = (
 _TIMEOUT_SECONDS = 30
 
 # Old PHP must be able to parse this, so that its version can be named in the error.
-_PROBE = r"""
+PROBE = r"""
 error_reporting(0);
 $extensions = array();
 foreach (array_merge(get_loaded_extensions(), get_loaded_extensions(true)) as $name) {
@@ -89,6 +89,7 @@ echo "\x02", json_encode(array(
     'settings' => ini_get_all(null, false),
 ));
 """
+"""PHP code that prints what php_facts() reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def _probe(binary: str, path: str, home: str) -> Php:
     environment = {"PATH": path, "HOME": home, "LANG": "C.UTF-8"}
     try:
         process = subprocess.run(
-            [binary, "-d", "display_errors=0", "-r", _PROBE],
+            [binary, "-d", "display_errors=0", "-r", PROBE],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -147,13 +148,8 @@ def _probe(binary: str, path: str, home: str) -> Php:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFailure(f"PHP at {binary} cannot be run: {error}.") from error
-    # Extensions may print warnings of their own before the code runs.
-    marked = process.stdout.rpartition(b"\x02")
-    try:
-        facts = json.loads(marked[2]) if marked[1] else None
-    except ValueError:
-        facts = None
-    if not isinstance(facts, dict):
+    facts = php_facts(process.stdout)
+    if facts is None:
         said = (process.stderr or process.stdout).decode(errors="replace").strip().splitlines()
         raise EnvironmentFailure(
             f"PHP at {binary} does not run as a command-line PHP (exit status {process.returncode}"
@@ -162,24 +158,59 @@ def _probe(binary: str, path: str, home: str) -> Php:
     return _php(facts, binary)
 
 
+def php_facts(printed: bytes) -> Mapping[str, Any] | None:
+    """Give what PROBE printed, extensions in lower case; None where nothing sound was printed."""
+    # Extensions may print warnings of their own before the code runs.
+    marked = printed.rpartition(b"\x02")
+    try:
+        facts = json.loads(marked[2]) if marked[1] else None
+    except ValueError:
+        return None
+    if not isinstance(facts, dict):
+        return None
+    facts["extensions"] = {
+        str(name).lower(): value for name, value in sorted(dict(facts["extensions"]).items())
+    }
+    return facts
+
+
+def php_digest(facts: Mapping[str, Any]) -> str:
+    """Give the digest that a Php carries, from what PROBE told."""
+    settings = {name: facts["settings"].get(name) for name in _SETTINGS}
+    parts = [facts["version"], facts["build"], facts["sqlite"], facts["extensions"], settings]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def shortcoming(facts: Mapping[str, Any]) -> str | None:
+    """Say in a clause why the PHP that PROBE described cannot grade; None where it can."""
+    if _numbers(facts["version"]) < MINIMUM_VERSION:
+        return f"is too old: {'.'.join(map(str, MINIMUM_VERSION))} or newer is needed"
+    if missing := _missing(facts):
+        return f"lacks the extension{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
+    if _numbers(facts["sqlite"] or "0") < MINIMUM_SQLITE:
+        minimum = ".".join(map(str, MINIMUM_SQLITE))
+        return f"is linked to SQLite {facts['sqlite']}: {minimum} or newer is needed"
+    return None
+
+
+def _missing(facts: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in _REQUIRED if name not in facts["extensions"])
+
+
 def _php(facts: Mapping[str, Any], binary: str) -> Php:
-    version = str(facts["version"])
     real = Path(os.path.realpath(facts["binary"] or binary))
-    extensions = {str(name).lower(): value for name, value in dict(facts["extensions"]).items()}
-    _require(real, version, extensions, facts["sqlite"])
+    _require(real, facts)
     scanned = [line.strip().rstrip(",") for line in str(facts["scanned"] or "").split("\n")]
     ini_files = [Path(name) for name in [*scanned, str(facts["ini"] or "")] if name]
     scan_directory = _scan_directory(facts["scan_directory"], ini_files)
     directories = {file.parent for file in ini_files} | {Path(os.path.realpath(f)).parent for f in ini_files}
     if scan_directory is not None:
         directories |= {scan_directory, Path(os.path.realpath(scan_directory))}
-    settings = {name: facts["settings"].get(name) for name in _SETTINGS}
-    described = json.dumps([version, facts["build"], facts["sqlite"], extensions, settings], sort_keys=True)
     return Php(
         binary=real,
-        version=version,
-        digest=hashlib.sha256(described.encode()).hexdigest(),
-        extensions=dict(sorted(extensions.items())),
+        version=str(facts["version"]),
+        digest=php_digest(facts),
+        extensions=facts["extensions"],
         scan_directory=scan_directory,
         ini_directories=tuple(sorted(d for d in directories if d.is_dir())),
         extension_directory=Path(str(facts["extension_directory"])),
@@ -195,28 +226,18 @@ def _scan_directory(compiled_in: str, ini_files: Sequence[Path]) -> Path | None:
     return ini_files[0].parent if len(ini_files) > 1 else None
 
 
-def _require(binary: Path, version: str, extensions: Mapping[str, object], sqlite: str | None) -> None:
-    numbers = _numbers(version)
-    minimum = ".".join(map(str, MINIMUM_VERSION))
-    if numbers < MINIMUM_VERSION:
+def _require(binary: Path, facts: Mapping[str, Any]) -> None:
+    wrong = shortcoming(facts)
+    if wrong is None:
+        return
+    if _numbers(facts["version"]) < MINIMUM_VERSION:
         command = _install_command(None, sorted({"cli", *_REQUIRED.values()}))
-        raise EnvironmentFailure(
-            f"PHP {version} at {binary} is too old: {minimum} or newer is needed; "
-            f"{command}, or set {PHP_VARIABLE} to a newer one."
-        )
-    missing = sorted(name for name in _REQUIRED if name not in extensions)
-    if missing:
-        command = _install_command(_packaged_series(binary), sorted({_REQUIRED[name] for name in missing}))
-        raise EnvironmentFailure(
-            f"PHP {version} at {binary} lacks the extension{'s' if len(missing) > 1 else ''} "
-            f"{', '.join(missing)}; {command}."
-        )
-    if _numbers(sqlite or "0") < MINIMUM_SQLITE:
-        raise EnvironmentFailure(
-            f"PHP {version} at {binary} is linked to SQLite {sqlite}: "
-            f"{'.'.join(map(str, MINIMUM_SQLITE))} or newer is needed; "
-            f"set {PHP_VARIABLE} to a PHP with a newer one."
-        )
+        mend = f"{command}, or set {PHP_VARIABLE} to a newer one"
+    elif missing := _missing(facts):
+        mend = _install_command(_packaged_series(binary), sorted({_REQUIRED[name] for name in missing}))
+    else:
+        mend = f"set {PHP_VARIABLE} to a PHP with a newer one"
+    raise EnvironmentFailure(f"PHP {facts['version']} at {binary} {wrong}; {mend}.")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
