@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -160,3 +161,73 @@ def test_a_machine_without_a_new_enough_python_is_told_so(tmp_path: Path) -> Non
     assert result.returncode == 3
     assert "Python 3.11 or newer was not found" in result.stderr
     assert not (checkout / ".venv").exists()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A directory of programs that is all the PATH there is: no PHP, no bubblewrap, and an apt-get
+    that writes down what it was asked, and "installs" by making the program appear.
+    """
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "cat", "chmod", "dirname", "env", "ln", "mktemp", "rm", "sudo", "uname"):
+        if found := shutil.which(name):
+            (programs / name).symlink_to(found)
+    scripts = {
+        "git": "exit 0",
+        "sleep": "exit 0",
+        "sudo": '[ "$1" = -v ] || exec "$@"',
+        "apt-cache": f"test -e {tmp_path}/lists",
+        "apt-get": f"""
+            echo "$DEBIAN_FRONTEND $*" >>{tmp_path}/log
+            case " $* " in *" update "*) touch {tmp_path}/lists; exit ;; esac
+            if [ -e {tmp_path}/stale ]; then echo 404 not found >&2; rm {tmp_path}/stale; exit 100; fi
+            case "$*" in
+                *bubblewrap*) ln -s {shutil.which("true")} {programs}/bwrap ;;
+                *php-cli*) ln -s {shutil.which("true")} {programs}/php ;;
+            esac""",
+    }
+    (programs / "touch").symlink_to(shutil.which("touch") or "/usr/bin/touch")
+    for name, script in scripts.items():
+        (programs / name).unlink(missing_ok=True)
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    return programs
+
+
+def set_up_system(machine: Path) -> tuple[str, list[str]]:
+    """Run the step that installs programs; give what it said and what it asked apt-get."""
+    environment = {"PATH": str(machine), "HOME": str(machine.parent)}
+    result = subprocess.run(
+        ["bash", str(ROOT / "scripts/bootstrap"), "system"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    log = machine.parent / "log"
+    return result.stderr, log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="apt-get is for Linux")
+def test_a_bare_machine_gets_php_and_bubblewrap_is_told_why_and_is_left_alone_the_second_time(
+    machine: Path,
+) -> None:
+    said, asked = set_up_system(machine)
+    assert "graded code runs in a bubblewrap sandbox: running" in said
+    assert "WordPress runs on PHP: running" in said
+    assert [line.split()[-1] for line in asked][:2] == ["update", "bubblewrap"]
+    assert asked[2].endswith("php-cli php-curl php-gd php-intl php-mbstring php-sqlite3 php-xml php-zip")
+    assert all(line.startswith("noninteractive ") for line in asked)
+    (machine.parent / "log").unlink()
+    assert set_up_system(machine) == ("", [])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="apt-get is for Linux")
+def test_old_package_lists_are_renewed_and_the_installation_tried_again(machine: Path) -> None:
+    (machine.parent / "lists").touch()
+    (machine.parent / "stale").touch()
+    said, asked = set_up_system(machine)
+    assert "404 not found" in said
+    assert [line.split()[-1] for line in asked][:3] == ["bubblewrap", "update", "bubblewrap"]
