@@ -58,5 +58,5 @@ def alternatives(words: Iterable[str]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Give ``did you mean 'a' or 'b'?`` for the nearest known names, or an empty string."""
-    near = get_close_matches(word[:_LONGEST_GUESS], list(known), n=3, cutoff=0.6)
+    near = get_close_matches(word[:_LONGEST_GUESS], list(known), n=3, cutoff=0.65)
     return f"did you mean {alternatives(quoted(name) for name in near)}?" if near else ""

@@ -132,7 +132,8 @@ def _file_fault(document: Document) -> tuple[Problem | None, int]:
     if broken is not None:
         line, column = document.line(broken.offset), document.column(broken.offset)
         read = len(document.elements)
-        rest = f"; the {read} test{'s' * (read != 1)} before it are read, nothing after it" if read else ""
+        before = "1 test before it is" if read == 1 else f"{read:,} tests before it are"
+        rest = f"; the {before} read, nothing after it" if read else ""
         message = f"not JSON in column {column}: {broken.message}{rest}"
         return Problem((), "json", message, "mend the JSON"), line
     if document.has_tests:
