@@ -15,7 +15,7 @@ from refcompare.execution.definition import definition
 from refcompare.git import GitTree, Repository, WorktreeTree
 from refcompare.paths import cache_directory
 from refcompare.pipeline import ArmInput
-from refcompare.results import Arm
+from refcompare.results import JSON, Arm
 from refcompare.sandbox import probe
 from refcompare.selection import Selection, select
 from refcompare.suites import SuiteSet, load_suites
@@ -92,7 +92,7 @@ class Workbench:
         """Resolve one ref, the working tree (or HEAD, where there is none) by default."""
         return self.repository.resolve(ref or ("WORKTREE" if self.repository.root is not None else "HEAD"))
 
-    def definition(self, arm: Arm, test_id: str) -> dict[str, object] | None:
+    def definition(self, arm: Arm, test_id: str) -> dict[str, JSON] | None:
         """Give a test's definition as it stood in an arm's commit; None where it can't be read any more."""
         if arm.commit is None:
             return None

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,12 +21,14 @@ from refcompare.config import Config
 from refcompare.errors import UsageError
 from refcompare.execution.bench import Memory
 from refcompare.gate import GateResult, gate, parse_fail_on
-from refcompare.pipeline import Interrupted, Plan, run_arms
+from refcompare.pipeline import Interrupted, Plan, begun, run_arms
 from refcompare.progress import Reporter
+from refcompare.report import arm as arm_report
 from refcompare.report import json as json_report
-from refcompare.report import markdown, one_arm, show, terminal
+from refcompare.report import markdown, terminal
 from refcompare.report.interface import Options, Renderer
-from refcompare.results import Record, RunResult
+from refcompare.report.show import show, show_json
+from refcompare.results import REFERENCE, ErrorKind, Record, RunResult, Verdict
 from refcompare.selection import Selection
 from refcompare.suites import SuiteSet
 
@@ -63,8 +65,13 @@ def run_ref(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
         side = workbench.single(options["ref"])
         plan = replace(_plan(workbench.config, options, audit=False), audit=False)
         [run], interrupted = _run(workbench, (side,), plan, options)
-        out.write(one_arm.render_run(run, options["form"], _render_options(out)))
-        return INTERRUPTED if interrupted else one_arm.run_status(run)
+        if options["form"] == "json":
+            out.write(json_report.render_run(run))
+        elif options["form"] == "markdown":
+            out.write(arm_report.render_run_markdown(run))
+        else:
+            out.write(arm_report.render_run(run, _render_options(out)))
+        return INTERRUPTED if interrupted else _run_status(run)
 
 
 def audit_ref(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
@@ -73,8 +80,13 @@ def audit_ref(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
         side = workbench.single(options["ref"])
         plan = replace(_plan(workbench.config, options, audit=True), audit=True)
         [run], interrupted = _run(workbench, (side,), plan, options)
-        out.write(one_arm.render_audit(run, options["form"] or "table", _render_options(out)))
-        return INTERRUPTED if interrupted else one_arm.audit_status(run)
+        if options["form"] == "json":
+            out.write(json_report.render_audit(run))
+        else:
+            out.write(arm_report.render_audit(run, _render_options(out)))
+        if interrupted:
+            return INTERRUPTED
+        return 1 if any(audit.exploitable for audit in run.audits) else _environment_status(run)
 
 
 def check_ref(
@@ -118,14 +130,17 @@ def show_test(start: Path, test_id: str, results: Path | None, as_json: bool, ou
                 f"There are no results in {directory}: compare two refs first, "
                 "or give --results a directory that --output wrote."
             )
-        runs = tuple(store.read_run(directory / name) for name in ("base", "head"))
-        known = {entry.test_id for run in runs for entry in run.tests}
-        if test_id not in known:
-            from refcompare.wording import did_you_mean
-
-            raise UsageError(f"No test {test_id!r} in {directory}. {did_you_mean(test_id, known)}".rstrip())
-        definitions = tuple(workbench.definition(run.arm, test_id) for run in runs)
-    out.write(show.render(runs, test_id, definitions, as_json=as_json, options=_render_options(out)))
+        names = [name for name in ("base", "head") if (directory / name).is_dir()]
+        runs = [store.read_run(directory, name) for name in names]
+        definitions = {
+            run.arm.name: found
+            for run in runs
+            if (found := workbench.definition(run.arm, test_id)) is not None
+        }
+    if as_json:
+        out.write(show_json(test_id, runs, definitions))
+    else:
+        out.write(show(test_id, runs, definitions, _render_options(out)))
     return 0
 
 
@@ -145,16 +160,16 @@ def run_demo(options: Mapping[str, Any], out: TextIO) -> int:
     """Build the demo's repository and compare its two commits."""
     from refcompare.demo import build_repository
 
-    scratch = None if options["keep"] else Path(tempfile.mkdtemp(prefix="refcompare-demo-"))
+    keep: Path | None = options["keep"]
+    scratch = Path(tempfile.mkdtemp(prefix="refcompare-demo-"))
     try:
-        place = options["keep"] or scratch / "repository"
+        place = keep or scratch / "repository"
         base, head = build_repository(place)
         chosen = {**_NO_CHOICE, **options, "base": base, "head": head}
         status = compare_refs(place, chosen, out)
         return 0 if status == 1 else status
     finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 _NO_CHOICE: Mapping[str, Any] = {
@@ -258,14 +273,19 @@ def _run(
     directory = options.get("output") or workbench.results_directory
     with Reporter(quiet=options["quiet"]) as reporter, VerdictCache() as cache:
         arms = workbench.inputs(sides, reporter.say)
-        with store.writing(directory, [arm.arm for arm in arms]) as writer:
-            listener = _Recording(reporter, writer.append)
-            try:
-                runs, interrupted = run_arms(arms, plan, Memory(cache, fresh=plan.fresh), listener), False
-            except Interrupted as stopped:
-                runs, interrupted = stopped.results, True
-                reporter.say("stopped: what there is so far is kept, marked partial")
-            writer.finish(runs)
+        store.clear(directory)
+        writers = {arm.arm.name: store.RecordWriter(directory, begun(arm, plan)) for arm in arms}
+        listener = _Recording(reporter, writers)
+        try:
+            runs, interrupted = run_arms(arms, plan, Memory(cache, fresh=plan.fresh), listener), False
+        except Interrupted as stopped:
+            runs, interrupted = stopped.results, True
+            reporter.say("stopped: what there is so far is kept, marked partial")
+        finally:
+            for writer in writers.values():
+                writer.close()
+        for run in runs:
+            writers[run.arm.name].finish(run)
         cache.prune()
     return runs, interrupted
 
@@ -273,15 +293,28 @@ def _run(
 class _Recording:
     """Tells the reporter what happens, and puts every record down at once."""
 
-    def __init__(self, reporter: Reporter, append: Callable[[str, Record], None]) -> None:
-        self._append = append
+    def __init__(self, reporter: Reporter, writers: Mapping[str, store.RecordWriter]) -> None:
+        self._writers = writers
         self.begin = reporter.begin
         self.advance = reporter.advance
         self._count = reporter.recorded
 
     def recorded(self, arm: str, record: Record) -> None:
-        self._append(arm, record)
+        self._writers[arm].append(record)
         self._count(arm, record)
+
+
+def _run_status(run: RunResult) -> int:
+    """Give 1 where a reference does not pass, 3 where nothing could be graded."""
+    failed = any(
+        record.candidate == REFERENCE and record.verdict is not Verdict.PASS for record in run.records
+    )
+    return _environment_status(run) or int(failed)
+
+
+def _environment_status(run: RunResult) -> int:
+    ungraded = [record for record in run.records if record.error_kind is ErrorKind.INFRASTRUCTURE]
+    return 3 if ungraded and len(ungraded) == len(run.records) else 0
 
 
 def _nothing_found(globs: Sequence[str], sides: tuple[Side, ...]) -> str:
@@ -297,8 +330,8 @@ def _write_comparison(
     workbench: Workbench, options: Mapping[str, Any], comparison: Comparison, result: GateResult
 ) -> None:
     directory = options.get("output") or workbench.results_directory
-    store.write_text(directory / "comparison.json", json_report.render(comparison, result))
-    store.write_text(directory / "comment.md", markdown.render(comparison, result))
+    store.write_text(directory, store.COMPARISON, json_report.render(comparison, result))
+    store.write_text(directory, store.COMMENT, markdown.render(comparison, result))
 
 
 def _print(options: Mapping[str, Any], comparison: Comparison, result: GateResult, out: TextIO) -> None:

@@ -129,6 +129,11 @@ def run_arms(
     return results(False)
 
 
+def begun(arm: ArmInput, plan: Plan) -> RunResult:
+    """Give an arm's result before anything has run."""
+    return _result(arm, (), (), plan, True, 0.0)
+
+
 def _pieces(arms: Sequence[ArmInput], plan: Plan) -> list[_Piece]:
     """Give the tests to grade; one that is the same on both arms is graded once for both."""
     together: dict[object, list[tuple[str, ExecutionTest, Runtime]]] = {}
@@ -161,7 +166,7 @@ def _grade(bench: Bench, piece: _Piece, plan: Plan) -> _Graded:
         return _Graded(piece, tuple(records))
     # Mutants of a reference that does not pass say nothing about the test.
     cheats = battery(piece.test, mutants=plan.mutants if passes else 0, seed=plan.seed)
-    audit = AuditPlan(piece.test, cheats, exhaustive=plan.exhaustive)
+    audit = AuditPlan(piece.test.id, cheats, exhaustive=plan.exhaustive)
     passing = {}
     while (candidate := audit.next()) is not None:
         record = bench.grade(piece.runtime, piece.test, candidate)
@@ -232,7 +237,8 @@ def _result(
     seconds: float,
 ) -> RunResult:
     mine = [item for item in graded if arm.arm.name in item.piece.arms]
-    order = {test.id: index for index, test in enumerate((*arm.suites.tests, *arm.suites.invalid))}
+    ids = [*(test.id for test in arm.suites.tests), *(test.id for test in arm.suites.invalid)]
+    order = {test_id: index for index, test_id in enumerate(ids)}
     records = [invalid_record(test, REFERENCE) for test in arm.suites.invalid]
     records += [record for item in mine for record in item.records]
     records += reruns
