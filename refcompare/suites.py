@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 from refcompare.errors import RefcompareError
@@ -14,6 +15,8 @@ from refcompare.tree import Tree, TreeFile
 from refcompare.wording import printable, quoted
 
 DEFAULT_GLOBS = ("datasets/suites/*/execution/*.json",)
+
+_MOST_NOTES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,9 @@ def load_suites(tree: Tree, globs: Sequence[str] = DEFAULT_GLOBS) -> SuiteSet:
         loaded = load_source(source)
         for item in loaded.items:
             collected.add(item)
-        for name, line in loaded.unknown:
-            collected.unknown.setdefault(name, []).append(f"{source.path}:{line}")
+        for field in loaded.unknown:
+            place, uses = collected.unknown.get(field.name, (f"{source.path}:{field.line}", 0))
+            collected.unknown[field.name] = (place, uses + field.uses)
     return SuiteSet(tuple(collected.tests), tuple(collected.invalid), tuple(collected.notes()))
 
 
@@ -113,7 +117,7 @@ class _Collector:
         self.tests: list[ExecutionTest] = []
         self.invalid: list[InvalidTest] = []
         self.missing: list[str] = []
-        self.unknown: dict[str, list[str]] = {}
+        self.unknown: dict[str, tuple[str, int]] = {}
         self.owners: dict[str, str] = {}
 
     def add(self, item: ExecutionTest | InvalidTest) -> None:
@@ -147,9 +151,11 @@ class _Collector:
     def notes(self) -> Iterator[str]:
         for glob in self.missing:
             yield f"No file matches {quoted(glob)}."
-        for name, places in self.unknown.items():
-            more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
-            yield f"The field {quoted(name)} is not one of the format: kept, not graded ({places[0]}{more})."
+        for name, (place, uses) in islice(self.unknown.items(), _MOST_NOTES):
+            more = f" and {uses - 1:,} more" if uses > 1 else ""
+            yield f"The field {quoted(name)} is not one of the format: kept, not graded ({place}{more})."
+        if len(self.unknown) > _MOST_NOTES:
+            yield f"{len(self.unknown) - _MOST_NOTES:,} more fields are not of the format: kept, not graded."
 
 
 def duplicate_message(test_id: str, owner: str) -> str:

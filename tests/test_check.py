@@ -4,7 +4,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refcompare.check import Finding, check_suites
@@ -112,6 +112,7 @@ def test_findings_come_in_the_order_of_path_and_line_whatever_the_rules_order():
     assert {path for path, _ in places} == {PATH, "a.json"}
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_check_raise(data):
     check_suites(MemoryTree({PATH: data}))
@@ -147,6 +148,7 @@ values = st.sampled_from(
 FIELDS = sorted(SCHEMA["$defs"]["assertion"]["properties"])
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(sorted(ASSERTION_TYPES)),
     st.dictionaries(st.sampled_from(FIELDS), values | st.just(...), max_size=3),
@@ -160,6 +162,7 @@ PARTS = sorted(SCHEMA["$defs"]["test"]["properties"].keys() - {"id", "prompt"})
 plugins = st.sampled_from(["wp_plugin_files", PLUGIN, {"a/../b": ""}, {"required_patterns": [{}]}])
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(PARTS), values | plugins | st.just(...), max_size=3))
 def test_a_test_fits_the_schema_exactly_if_it_can_be_graded(changed):
     test = a_test(**changed)

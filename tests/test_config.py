@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refcompare.changes import ChangeKind
@@ -161,6 +161,7 @@ def test_names_from_the_file_cannot_act_on_a_terminal():
     assert "\x1b" not in str(raised.value)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.binary(max_size=60))
 def test_no_text_raises_anything_but_a_usage_error(text):
     try:

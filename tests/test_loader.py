@@ -5,16 +5,17 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from refcompare.check import check_suites
 from refcompare.execution import loader_rules
 from refcompare.execution.definition import definition, edited_fields
 from refcompare.execution.loader import load_source, read_source
 from refcompare.execution.loader_json import first_flaw, scan
 from refcompare.execution.loader_rules import problems, validate_plugin_files
 from refcompare.execution.model import ASSERTION_TYPES, ExecutionTest, InvalidTest
-from tests.suite_files import PLUGIN, a_file, a_test, an_assertion, with_assertions
+from tests.suite_files import PLUGIN, MemoryTree, a_file, a_test, an_assertion, with_assertions
 
 PATH = "datasets/suites/acme/execution/hooks.json"
 
@@ -246,6 +247,24 @@ def test_a_path_that_a_terminal_could_act_on_is_shown_escaped():
     assert (item.path, item.suite) == ("a\\x1b[31m\\xff.json", "s\\nuite")
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "test",
+    [
+        {f"field-{index}": index for index in range(20_000)},
+        a_test(reference_files={f"f{index}": "" for index in range(20_000)}, artifact_kind="wp_plugin_files"),
+        with_assertions(*[{"type": "x"}] * 20_000),
+        a_test(static_checks={"required_patterns": [{}] * 20_000}),
+    ],
+    ids=["fields", "files", "assertions", "patterns"],
+)
+def test_a_test_with_very_many_faults_takes_no_time(test):
+    start = time.perf_counter()
+    load(a_file(test, indent=None))
+    check_suites(MemoryTree({PATH: a_file(test, indent=None)}))
+    assert time.perf_counter() - start < 15
+
+
 # What cannot be graded
 
 
@@ -395,6 +414,8 @@ def test_an_invalid_test_keeps_its_id_category_and_digests():
         ({**PLUGIN, "é.php": ""}, "other characters"),
         ({**PLUGIN, "x\n": ""}, "other characters"),
         ({**PLUGIN, "acme.php/x": ""}, "which is a file"),
+        ({**PLUGIN, "a/" * 500_000 + "x": ""}, "more than 1,000 characters"),
+        ({**PLUGIN, "a" * 201: ""}, "more than 200 characters"),
     ],
 )
 def test_files_that_are_no_plugin_candidate_are_refused(files, said):
@@ -502,11 +523,13 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_loader_raise(data):
     load(data)
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_no_json_makes_the_loader_raise(value):
     load(json.dumps({"tests": [value]}).encode())
@@ -516,11 +539,13 @@ def test_no_json_makes_the_loader_raise(value):
 FIELDS = ["id", "category", "artifact_kind", "reference_solution", "reference_files", "static_checks"]
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*FIELDS, "runtime_checks", "metadata", "requirements"]), json_values))
 def test_no_value_of_a_field_makes_a_rule_raise(changed):
     list(problems({**a_test(), **changed}))
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["type", *sorted(an_assertion("rest_response")), "method"]), json_values)
 )
@@ -528,6 +553,7 @@ def test_no_value_in_an_assertion_makes_a_rule_raise(changed):
     list(loader_rules.assertion_problems({**an_assertion("rest_response"), **changed}))
 
 
+@settings(deadline=None)
 @given(json_values, st.data())
 def test_a_value_is_found_at_the_line_where_it_is_written(value, data):
     assume(first_flaw(value) is None)
@@ -542,6 +568,7 @@ def test_a_value_is_found_at_the_line_where_it_is_written(value, data):
     assert json.JSONDecoder().raw_decode(text, offset)[0] == node
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_a_flaw_is_found_exactly_where_utf8_or_php_would_fail(value):
     def flawed(node: Any) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refcompare.errors import UsageError
@@ -133,6 +133,7 @@ def test_a_file_that_broke_takes_part_with_the_tests_that_it_may_have_lost():
 names = st.sampled_from(["a", "b", "c", "d", "e"])
 
 
+@settings(deadline=None)
 @given(st.sets(names), st.sets(names), st.integers(1, 6))
 def test_both_arms_are_always_asked_for_the_same_ids(base, head, limit):
     arms = suites(s__x=[a(name) for name in sorted(base)]), suites(s__x=[a(name) for name in sorted(head)])

@@ -159,6 +159,12 @@ def test_an_unknown_field_is_noted_once_with_where_it_is_used_first():
     )
 
 
+def test_very_many_unknown_fields_are_counted_and_not_listed():
+    notes = load_suites(MemoryTree({HOOKS: a_file(a_test(**{f"x{index}": 1 for index in range(45)}))})).notes
+    assert len(notes) == 21
+    assert notes[-1] == "25 more fields are not of the format: kept, not graded."
+
+
 def test_unknown_fields_are_seen_where_the_format_nests():
     checks = {**a_test()["runtime_checks"], "retries": 3}
     notes = load_suites(

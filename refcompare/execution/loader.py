@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from refcompare.execution import definition
@@ -17,6 +19,7 @@ from refcompare.wording import kind, printable
 LARGEST_FILE = 32 * 1024 * 1024
 """Bytes above which a suite file is not read."""
 
+_MOST_UNKNOWN = 50
 _STATIC_FIELDS = frozenset({"required_patterns", "forbidden_patterns"})
 _RUNTIME_FIELDS = frozenset({"setup", "assertions", "teardown"})
 _FILE_EXTRAS = frozenset({"$comment", "$schema", "description", "id", "metadata", "name", "version"})
@@ -146,11 +149,20 @@ def _file_fault(document: Document) -> tuple[Problem | None, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A field that the format does not have: its dotted name, first line and uses in one file."""
+
+    name: str
+    line: int
+    uses: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """The tests of one file in their order, and the lines of the unknown fields that it uses."""
+    """The tests of one file in their order, and the unknown fields that it uses."""
 
     items: tuple[ExecutionTest | InvalidTest, ...]
-    unknown: tuple[tuple[str, int], ...]
+    unknown: tuple[UnknownField, ...]
 
 
 def load_source(source: SourceFile) -> LoadedFile:
@@ -201,18 +213,26 @@ def _load_test(source: SourceFile, test: SourceTest) -> ExecutionTest | InvalidT
     return replace(invalid, line=source.flaw_line(test), digest=digest, entry_digest=digest)
 
 
-def unknown_fields(source: SourceFile) -> Iterator[tuple[str, int]]:
-    """Give the dotted names of fields that the format does not have, each use with its line.
+def unknown_fields(source: SourceFile) -> Iterator[UnknownField]:
+    """Give the fields that the format does not have, in the order of their first use.
 
-    Those that suites in the field are known to carry are left out.
+    Those that suites in the field are known to carry are left out, and so are all after the
+    fiftieth, since a file with more is not a suite with typing errors.
     """
-    for name in source.document.members:
+    document, uses = source.document, Counter[Where]()
+    first: dict[Where, int | None] = {}
+    for name in document.members:
         if name not in _FILE_EXTRAS and name != "tests":
-            yield printable(name), source.document.line(source.document.locate(None, (name,)))
+            uses[(name,)] += 1
+            first.setdefault((name,), None)
     for test in source.tests:
         if test.flaw is None and isinstance(test.value, dict):
-            for where in _unknown_in(test.value):
-                yield ".".join(printable(step) for step in where), source.line_of(test, where)
+            for found in _unknown_in(test.value):
+                uses[found] += 1
+                first.setdefault(found, test.element.start)
+    for where, start in islice(first.items(), _MOST_UNKNOWN):
+        line = document.line(document.locate(start, where))
+        yield UnknownField(".".join(printable(str(step)) for step in where), line, uses[where])
 
 
 def _unknown_in(test: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

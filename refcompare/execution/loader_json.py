@@ -186,17 +186,15 @@ class _Cursor:
         if opening not in ("{", "["):
             return None
         closing = "}" if opening == "{" else "]"
-        entry, index, found = self.first(at, closing), 0, None
+        entry, index = self.first(at, closing), 0
         while entry is not None:
             name: str | int = index
             if opening == "{":
                 name, entry = self.key(entry)
             if name == step:
-                found = entry  # the last one of a repeated key is the one that a decoder keeps
-                if opening == "[":
-                    break
+                return entry
             entry, index = self.following(self.value(entry)[1], closing), index + 1
-        return found
+        return None
 
 
 class _Reader:

@@ -19,6 +19,9 @@ from refcompare.wording import alternatives, did_you_mean, kind, printable, quot
 LONGEST_NAME = 200
 """Characters that an id or a category may have."""
 
+LONGEST_PATH = 1_000
+"""Characters that a file's path in a plugin may have."""
+
 PLUGIN_FILES = 20
 PLUGIN_FILE_BYTES = 256 * 1024
 PLUGIN_BYTES = 1024 * 1024
@@ -234,6 +237,8 @@ def validate_plugin_files(files: Mapping[str, str]) -> str | None:
 def _path_fault(path: str, files: Mapping[str, str]) -> str | None:
     if path.startswith(("/", "\\")) or path[1:2] == ":":
         return "is absolute"
+    if len(path) > LONGEST_PATH:
+        return f"has more than {LONGEST_PATH:,} characters"
     segments = path.split("/")
     for segment in segments:
         if segment in {".", ".."}:
