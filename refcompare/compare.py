@@ -15,7 +15,7 @@ The rules are written down once, here:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -52,7 +52,10 @@ __all__ = [
     "Reason",
     "RunSummary",
     "Side",
+    "category_counts",
     "compare",
+    "sides",
+    "summary",
     "suspects",
 ]
 
@@ -72,11 +75,16 @@ def compare(base: RunResult, head: RunResult) -> Comparison:
     return Comparison(
         base=base.arm,
         head=head.arm,
-        base_run=_summary(base),
-        head_run=_summary(head),
+        base_run=summary(base),
+        head_run=summary(head),
         changes=tuple(changes),
         categories=_categories(base_view.sides.values(), head_view.sides.values()),
     )
+
+
+def sides(run: RunResult) -> Mapping[str, Side]:
+    """Say of each test of one run, by its id, what a row would say of it."""
+    return _View.of(run).sides
 
 
 def suspects(base: RunResult, head: RunResult) -> tuple[tuple[str, str, str], ...]:
@@ -132,7 +140,7 @@ class _View:
         audits = {audit.test_id: audit for audit in run.audits}
         verdicts = {test_id: _cheat_verdicts(attempts) for test_id, attempts in cheats.items()}
         nothing = _CheatVerdicts()
-        sides = {
+        by_id = {
             entry.test_id: _side(
                 entry,
                 references.get(entry.test_id, []),
@@ -142,7 +150,7 @@ class _View:
             for entry in _distinct(run.tests)
         }
         return cls(
-            sides=sides,
+            sides=by_id,
             failed={test_id: found.failed for test_id, found in verdicts.items()},
             stopped_early=frozenset(audit.test_id for audit in run.audits if audit.stopped_early),
             audited=run.audited,
@@ -184,8 +192,10 @@ def _distinct(entries: Iterable[TestEntry]) -> list[TestEntry]:
     return list(kept.values())
 
 
-def _telling(attempts: Iterable[Record]) -> list[Record]:
+def _telling(attempts: list[Record]) -> list[Record]:
     """The attempts that say something of the candidate, in order; all of them where none does."""
+    if len(attempts) == 1:
+        return attempts
     ordered = sorted(attempts, key=_attempt_order)
     return [item for item in ordered if item.error_kind is not ErrorKind.INFRASTRUCTURE] or ordered
 
@@ -357,7 +367,8 @@ def _environment_reasons(base: Environment | None, head: Environment | None) -> 
     return tuple(found)
 
 
-def _summary(run: RunResult) -> RunSummary:
+def summary(run: RunResult) -> RunSummary:
+    """Say what the reader should know of one run beside its tests."""
     return RunSummary(
         audited=run.audited,
         partial=run.partial,
@@ -370,7 +381,7 @@ def _summary(run: RunResult) -> RunSummary:
 
 
 def _categories(base: Iterable[Side], head: Iterable[Side]) -> tuple[CategoryRow, ...]:
-    before, after = _counts(base), _counts(head)
+    before, after = category_counts(base), category_counts(head)
     nothing = CategoryCounts()
     return tuple(
         CategoryRow(category, before.get(category, nothing), after.get(category, nothing))
@@ -378,18 +389,20 @@ def _categories(base: Iterable[Side], head: Iterable[Side]) -> tuple[CategoryRow
     )
 
 
-def _counts(sides: Iterable[Side]) -> dict[str, CategoryCounts]:
+def category_counts(members: Iterable[Side]) -> dict[str, CategoryCounts]:
+    """Count the tests of one run by category, in the order of the categories' names."""
     grouped: defaultdict[str, list[Side]] = defaultdict(list)
-    for side in sides:
+    for side in members:
         grouped[side.category].append(side)
-    return {
-        category: CategoryCounts(
-            tests=len(members),
-            passing=sum(side.passing for side in members),
-            exploitable=sum(bool(side.exploits) for side in members),
-            not_auditable=sum(side.audited and not side.auditable for side in members),
-            invalid=sum(side.error_kind is ErrorKind.INVALID for side in members),
-            not_graded=sum(not side.graded for side in members),
-        )
-        for category, members in grouped.items()
-    }
+    return {category: _counts(grouped[category]) for category in sorted(grouped)}
+
+
+def _counts(members: Collection[Side]) -> CategoryCounts:
+    return CategoryCounts(
+        tests=len(members),
+        passing=sum(side.passing for side in members),
+        exploitable=sum(bool(side.exploits) for side in members),
+        not_auditable=sum(side.audited and not side.auditable for side in members),
+        invalid=sum(side.error_kind is ErrorKind.INVALID for side in members),
+        not_graded=sum(not side.graded for side in members),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Literal
 from refcompare.changes import Change, ChangeKind, Comparison, Side
 from refcompare.errors import UsageError
 from refcompare.results import ErrorKind
+from refcompare.wording import did_you_mean, quoted
 
 DEFAULT_FAIL_ON = frozenset(
     {
@@ -62,7 +62,7 @@ def parse_fail_on(text: str) -> frozenset[ChangeKind]:
     ``none`` alone lets everything pass; ``any`` alone fails on every kind of change. Raises
     UsageError for an unknown word, naming those that are near.
     """
-    words = [" ".join(word.lower().replace("-", " ").replace("_", " ").split()) for word in text.split(",")]
+    words = ["-".join(word.lower().replace("-", " ").replace("_", " ").split()) for word in text.split(",")]
     words = [word for word in words if word]
     if words == ["none"]:
         return frozenset()
@@ -70,29 +70,24 @@ def parse_fail_on(text: str) -> frozenset[ChangeKind]:
         return frozenset(_GATEABLE.values())
     if not words:
         raise UsageError(
-            f"--fail-on needs at least one kind of change, or none, or any: {_spelled(_GATEABLE)}."
+            f"--fail-on needs at least one kind of change, or none, or any: {', '.join(_GATEABLE)}."
         )
     for word in words:
         if word in {"none", "any"}:
             raise UsageError(f"--fail-on takes {word!r} alone, not together with other words.")
         if word not in _GATEABLE:
-            near = difflib.get_close_matches(word, _GATEABLE, n=3, cutoff=0.6)
-            hint = f"did you mean {_spelled(near)}?" if near else f"the kinds are {_spelled(_GATEABLE)}."
-            raise UsageError(f"--fail-on: {word[:40]!a} is no kind of change; {hint}")
+            hint = did_you_mean(word, _GATEABLE) or f"the kinds are {', '.join(_GATEABLE)}."
+            raise UsageError(f"--fail-on: {quoted(word)} is no kind of change; {hint}")
     return frozenset(_GATEABLE[word] for word in words)
 
 
 def count_kinds(kinds: Iterable[ChangeKind]) -> str:
     """Put counts in words, the most severe first: ``2 regressed, 1 fixed``."""
     counts = Counter(kinds)
-    return ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
+    return ", ".join(f"{counts[kind]:,} {kind.value}" for kind in ChangeKind if counts[kind])
 
 
-_GATEABLE = {kind.value: kind for kind in ChangeKind if kind is not ChangeKind.UNCHANGED}
-
-
-def _spelled(words: Iterable[str]) -> str:
-    return ", ".join(word.replace(" ", "-") for word in words)
+_GATEABLE = {kind.value.replace(" ", "-"): kind for kind in ChangeKind if kind is not ChangeKind.UNCHANGED}
 
 
 def _worst(change: Change, fail_on: frozenset[ChangeKind]) -> ChangeKind:

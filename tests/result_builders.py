@@ -208,3 +208,26 @@ HOSTILE_TEXTS = (
     "</pre></details></code></td></table>\n\n# heading\n\n```php\n",
     "עברית 漢字 🎉 é",
 )
+
+
+def hostile(text: str) -> tuple[RunResult, RunResult]:
+    """Give a pair of runs in which everything that somebody else can write is ``text``."""
+    failed = (AssertionResult(text, text, False, 1.0, text, text, text),)
+    test = entry(text, category=text, suite=text, digest=text)
+    broken = entry(f"{text}2", category=text, invalid=text)
+    cheat = exploit(text, exploit_class=text, code=text)
+    found = replace(audit(text), passing_exploits=(cheat,), reason=text, gateway=text)
+    head = run(
+        "head",
+        [test, broken],
+        [
+            record(
+                text, FAIL, message=text, assertions=failed, output=text, forbidden=(text,), missing=(text,)
+            )
+        ],
+        [found],
+        notes=(text,),
+    )
+    environment = replace(ENVIRONMENT, wordpress=text, php=text, sqlite=text, runtime=text)
+    head = replace(head, arm=replace(head.arm, ref=text, commit=text, environment=environment))
+    return run("base", [test, entry(f"{text}2")], [record(text), record(f"{text}2")], [audit(text)]), head

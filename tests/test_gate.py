@@ -134,7 +134,7 @@ def test_every_set_of_kinds_can_be_written_and_read_back(kinds):
 
 
 def test_an_unknown_kind_names_those_that_are_near():
-    with pytest.raises(UsageError, match=r"'regresed' is no kind of change; did you mean regressed\?"):
+    with pytest.raises(UsageError, match=r"'regresed' is no kind of change; did you mean 'regressed'\?"):
         parse_fail_on("regresed")
     with pytest.raises(UsageError, match="newly-exploitable"):
         parse_fail_on("exploitable")
