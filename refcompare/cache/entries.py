@@ -12,14 +12,15 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from refcompare import __version__
+from refcompare.codec import record_from, record_value
 from refcompare.errors import UsageError
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
-from refcompare.results import AssertionResult, Environment, ErrorKind, Phase, Record, Verdict
+from refcompare.results import Environment, Record, Verdict
 
 CACHE_FORMAT = 1
 MAX_RECORD_BYTES = 1024 * 1024
@@ -70,37 +71,24 @@ def canonical_json(value: Any) -> bytes:
 
 def encode_record(record: Record) -> bytes:
     """Write a record without what belongs to one asking: names, attempt, and whether it was reused."""
-    fields = asdict(record)
-    for name in ("test_id", "candidate", "attempt", "reused"):
-        del fields[name]
-    return canonical_json(fields)
+    nameless = replace(record, test_id="-", candidate="-", attempt=1, reused=False)
+    return canonical_json(record_value(nameless))
 
 
 def decode_record(encoded: bytes) -> Record | None:
-    """Read a record back, without its names; None for an unstable one.
+    """Read a record back, named ``-``; None for an unstable one.
 
     Raises ValueError for anything but a ``pass`` or ``fail`` of this version's shape.
     """
     if encoded == UNSTABLE:
         return None
     try:
-        fields = json.loads(encoded)
-        verdict = Verdict(fields.pop("verdict"))
-        if verdict is Verdict.ERROR:
-            raise ValueError("an error is never kept")
-        return Record(
-            test_id="",
-            candidate="",
-            verdict=verdict,
-            error_kind=ErrorKind(kind) if (kind := fields.pop("error_kind")) is not None else None,
-            phase=Phase(phase) if (phase := fields.pop("phase")) is not None else None,
-            assertions=tuple(AssertionResult(**item) for item in fields.pop("assertions")),
-            forbidden=tuple(fields.pop("forbidden")),
-            missing=tuple(fields.pop("missing")),
-            **fields,
-        )
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"not a record: {error}") from error
+        record = record_from(json.loads(encoded))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if record.verdict is Verdict.ERROR:
+        raise ValueError("an error is never kept")
+    return record
 
 
 def verdict_of(encoded: bytes) -> str | None:

@@ -337,13 +337,13 @@ class VerdictCache:
         changed = 0
         with transaction(connection):
             for key, record, graded in rows:
+                kept, new = record, verdict_of(record)
                 old = connection.execute(f"{_SELECT} key = ?", (key,)).fetchone()
-                verdict = verdict_of(old[1]) if old is not None and self._sealed(old) else None
-                if verdict == verdict_of(UNSTABLE):
-                    continue
-                if verdict == verdict_of(record) and graded <= old[3]:
-                    continue
-                kept = record if verdict in (None, verdict_of(record)) else UNSTABLE
+                if old is not None and self._sealed(old):
+                    before = verdict_of(old[1])
+                    if before == verdict_of(UNSTABLE) or (before == new and graded <= old[3]):
+                        continue
+                    kept = record if before in (None, new) else UNSTABLE
                 connection.execute(
                     "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)",
                     (key, kept, self._seal(key, kept, graded), graded, self._clock()),
