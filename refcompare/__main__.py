@@ -1,0 +1,5 @@
+"""``python -m refcompare``."""
+
+from refcompare.cli import main
+
+main()
