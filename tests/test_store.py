@@ -181,6 +181,15 @@ def test_a_run_is_read_exactly_when_its_schema_allows_it(value):
     check_decoder(value, "run", lambda item: run_from(item, ()))
 
 
+def test_what_follows_from_the_rest_must_be_there_too():
+    value = json.loads(json_report.dump(run_value(a_bit_of_everything()[1])))
+    del value["audits"][0]["exploitable"]
+    check_decoder(value, "run", lambda item: run_from(item, ()))
+    value = json.loads(json_report.render_run(a_bit_of_everything()[1]))
+    value["records"][0]["verdict"] = "maybe"
+    check_decoder(value, "run", lambda item: run_from(item, ()))
+
+
 def check_decoder(value: object, name: Name, decode: Callable[[object], object]) -> None:
     try:
         decode(value)
