@@ -12,8 +12,9 @@ namespace Refcompare;
 /**
  * Runs one assertion and says whether it held.
  *
- * No expected value is ever an argument of a function that is on the stack while the
- * candidate's code runs: see Evaluator for why. Observing comes first, comparing after it.
+ * No assertion, and no value that it expects, is an argument of a function that is on the stack
+ * while the candidate's code runs: see evaluate() for why. Observing comes first, comparing after
+ * it, and comparing calls nothing that a candidate could have written.
  */
 final class Assertions {
 
@@ -29,15 +30,15 @@ final class Assertions {
 		$outcome   = array(
 			'passed'   => false,
 			'message'  => null,
-			'expected' => array_key_exists( 'expected', $checked ) ? Describe::value( $checked['expected'] ) : null,
+			'expected' => \array_key_exists( 'expected', $checked ) ? Describe::value( $checked['expected'] ) : null,
 			'actual'   => null,
 		);
 		try {
-			$actual           = self::observe( $checked['type'] ?? '', self::question( $checked ) );
-			$message          = self::difference( $checked, $actual );
-			$outcome['passed']  = null === $message;
-			$outcome['message'] = $message;
+			$actual = self::look( self::question( $checked ) );
+
 			$outcome['actual']  = Describe::value( $actual );
+			$outcome['message'] = self::difference( $checked, $actual );
+			$outcome['passed']  = null === $outcome['message'];
 		} catch ( \Throwable $thrown ) {
 			$outcome['message'] = Describe::thrown( $thrown );
 		}
@@ -51,33 +52,55 @@ final class Assertions {
 	 * @return array<string, mixed>
 	 */
 	private static function question( array $assertion ): array {
-		$target = array_key_exists( 'code', $assertion ) && 'custom_assertion' === $assertion['type'] ? $assertion['code'] : $assertion['target'] ?? '';
+		$target = \array_key_exists( 'code', $assertion ) && 'custom_assertion' === $assertion['type'] ? $assertion['code'] : $assertion['target'] ?? '';
 		return array(
-			'target'   => is_string( $target ) ? $target : '',
-			'post_id'  => is_int( $assertion['post_id'] ?? null ) ? $assertion['post_id'] : 0,
-			'meta_key' => is_string( $assertion['meta_key'] ?? null ) ? $assertion['meta_key'] : '', // phpcs:ignore WordPress.DB.SlowDBQuery
-			'request'  => array_intersect_key( $assertion, array_flip( array( 'method', 'params', 'headers', 'body' ) ) ),
+			'type'     => $assertion['type'] ?? '',
+			'target'   => \is_string( $target ) ? $target : '',
+			'post_id'  => \is_int( $assertion['post_id'] ?? null ) ? $assertion['post_id'] : 0,
+			'meta_key' => \is_string( $assertion['meta_key'] ?? null ) ? $assertion['meta_key'] : '', // phpcs:ignore WordPress.DB.SlowDBQuery
+			'request'  => \array_intersect_key( $assertion, \array_flip( array( 'method', 'params', 'headers', 'body' ) ) ),
 		);
 	}
 
 	/**
-	 * Look at the site.
+	 * Look at the site under the grader's rules.
 	 *
-	 * @param string               $type     Assertion type.
-	 * @param array<string, mixed> $question Where to look.
+	 * Garbage is collected only here: elsewhere a destructor of the candidate's could run while
+	 * what is expected is an argument of a function on the stack.
+	 *
+	 * @param array<string, mixed> $question Where to look. Emptied at once.
 	 * @return mixed What was seen.
 	 */
-	private static function observe( string $type, array $question ): mixed {
+	private static function look( array $question ): mixed {
+		$asked    = $question;
+		$question = array();
+		Evaluator::arm();
+		\gc_enable();
+		try {
+			return self::observe( $asked );
+		} finally {
+			\gc_disable();
+		}
+	}
+
+	/**
+	 * Look at the site, in the way of each type of assertion.
+	 *
+	 * @param array<string, mixed> $question Where to look. Emptied at once.
+	 * @return mixed What was seen.
+	 * @throws \InvalidArgumentException Where there is no such type of assertion.
+	 */
+	private static function observe( array $question ): mixed {
 		$asked    = $question;
 		$question = array();
 		$target   = $asked['target'];
-		switch ( $type ) {
+		switch ( $asked['type'] ) {
 			case 'function_exists':
-				return function_exists( $target );
+				return \function_exists( $target );
 			case 'class_exists':
-				return class_exists( $target );
+				return self::has_class( $target );
 			case 'shortcode_exists':
-				return shortcode_exists( $target );
+				return \shortcode_exists( $target );
 			case 'hook_registered':
 				return self::callbacks( $target );
 			case 'output_contains':
@@ -85,21 +108,21 @@ final class Assertions {
 			case 'output_equals':
 			case 'output_matches':
 				unset( $asked );
-				return Evaluator::output( self::take( $target ) );
+				return Evaluator::output( take( $target ) );
 			case 'returns_value':
 			case 'custom_assertion':
 				unset( $asked );
-				return Evaluator::evaluate( self::take( $target ) );
+				return Evaluator::evaluate( take( $target ) );
 			case 'query_result':
-				return $GLOBALS['wpdb']->get_results( $target, ARRAY_A );
+				return self::query( $target );
 			case 'option_value':
-				return get_option( $target );
+				return \get_option( $target );
 			case 'post_meta_value':
-				return get_post_meta( $asked['post_id'], $asked['meta_key'], true );
+				return \get_post_meta( $asked['post_id'], $asked['meta_key'], true );
 			case 'rest_response':
 				return self::dispatch( $target, $asked['request'] );
 		}
-		throw new \InvalidArgumentException( 'unknown assertion type ' . Describe::value( $type ) );
+		throw new \InvalidArgumentException( 'unknown assertion type ' . Describe::value( $asked['type'] ) );
 	}
 
 	/**
@@ -112,7 +135,7 @@ final class Assertions {
 		$checked   = $assertion;
 		$assertion = array();
 		$expected  = $checked['expected'] ?? null;
-		$text      = is_string( $expected ) ? $expected : '';
+		$text      = \is_string( $expected ) ? $expected : '';
 		switch ( $checked['type'] ) {
 			case 'function_exists':
 			case 'class_exists':
@@ -121,22 +144,65 @@ final class Assertions {
 			case 'hook_registered':
 				return self::hook_difference( $checked['callback'] ?? null, $actual );
 			case 'output_contains':
-				return str_contains( $actual, $text ) ? null : 'the output does not contain what was expected';
+				return \str_contains( $actual, $text ) ? null : 'the output does not contain what was expected';
 			case 'output_not_contains':
-				return str_contains( $actual, $text ) ? 'the output contains what it must not' : null;
+				return \str_contains( $actual, $text ) ? 'the output contains what it must not' : null;
 			case 'output_equals':
-				return trim( $text ) === trim( $actual ) ? null : 'the output differs';
+				return \trim( $text ) === \trim( $actual ) ? null : 'the output differs';
 			case 'output_matches':
 				$hit = Static_Analysis::matches( $text, $actual );
-				return is_string( $hit ) ? $hit : ( $hit ? null : 'the output does not match the pattern' );
+				return \is_string( $hit ) ? $hit : ( $hit ? null : 'the output does not match the pattern' );
 			case 'custom_assertion':
 				return $actual ? null : 'the assertion returned ' . Describe::value( $actual );
 			case 'query_result':
-				return $expected == $actual ? null : 'the query gave another result'; // phpcs:ignore Universal.Operators.StrictComparisons -- Rows are text.
+				return self::equals( $expected, $actual ) ? null : 'the query gave another result';
 			case 'rest_response':
 				return self::rest_difference( $checked, $actual );
 			default:
 				return $expected === $actual ? null : 'the value differs';
+		}
+	}
+
+	/**
+	 * Whether a class exists, by an autoloader if need be.
+	 *
+	 * An autoloader that makes up whatever class it is asked for answers for this one too, so
+	 * one that has just been at work is asked for another, of the same shape.
+	 *
+	 * @param string $name Class name.
+	 * @throws \UnexpectedValueException Where an autoloader makes up classes.
+	 */
+	private static function has_class( string $name ): bool {
+		if ( \class_exists( $name, false ) || ! \class_exists( $name ) ) {
+			return \class_exists( $name, false );
+		}
+		$letters = \str_split( $name );
+		foreach ( $letters as $index => $letter ) {
+			if ( \ctype_alpha( $letter ) ) {
+				$letters[ $index ] = \chr( ( \ctype_upper( $letter ) ? 65 : 97 ) + \random_int( 0, 25 ) );
+			}
+		}
+		if ( \class_exists( \implode( '', $letters ) ) ) {
+			throw new \UnexpectedValueException( 'an autoloader makes up every class that it is asked for' );
+		}
+		return true;
+	}
+
+	/**
+	 * The rows of a query, from the database itself: without the filters on the text of queries.
+	 *
+	 * @param string $sql The query.
+	 * @return mixed The rows, each as column => text.
+	 */
+	private static function query( string $sql ): mixed {
+		$filters = $GLOBALS['wp_filter']['query'] ?? null;
+		unset( $GLOBALS['wp_filter']['query'] );
+		try {
+			return $GLOBALS['wpdb']->get_results( $sql, \ARRAY_A );
+		} finally {
+			if ( null !== $filters ) {
+				$GLOBALS['wp_filter']['query'] = $filters; // phpcs:ignore WordPress.WP.GlobalVariablesOverride
+			}
 		}
 	}
 
@@ -170,16 +236,16 @@ final class Assertions {
 		if ( null === $callbacks ) {
 			return 'the hook has no callbacks';
 		}
-		if ( ! is_string( $expected ) ) {
+		if ( ! \is_string( $expected ) ) {
 			return null;
 		}
 		foreach ( $callbacks as $callback ) {
 			$names = array( $callback );
-			if ( is_array( $callback ) && is_string( $callback[1] ?? null ) ) {
-				$owner = is_object( $callback[0] ) ? get_class( $callback[0] ) : $callback[0];
-				$names = array( $callback[1], is_string( $owner ) ? $owner . '::' . $callback[1] : '' );
+			if ( \is_array( $callback ) && \is_string( $callback[1] ?? null ) ) {
+				$owner = \is_object( $callback[0] ) ? \get_class( $callback[0] ) : $callback[0];
+				$names = array( $callback[1], \is_string( $owner ) ? $owner . '::' . $callback[1] : '' );
 			}
-			if ( in_array( $expected, $names, true ) ) {
+			if ( \in_array( $expected, $names, true ) ) {
 				return null;
 			}
 		}
@@ -191,38 +257,41 @@ final class Assertions {
 	 *
 	 * @param string               $route   Route, such as `/acme/v1/items`.
 	 * @param array<string, mixed> $request Its method, params, headers and body.
-	 * @return array{status: int, data: mixed, body: string} The data is plain JSON: no object of the candidate's is left in it.
-	 * @throws \UnexpectedValueException Where the response cannot be encoded.
+	 * @return array{status: int, data: mixed, body: string} Nothing in it is an object of the candidate's.
+	 * @throws \UnexpectedValueException Where the response has no status, or cannot be encoded.
 	 */
 	private static function dispatch( string $route, array $request ): array {
-		if ( ! did_action( 'rest_api_init' ) ) {
-			do_action( 'rest_api_init' ); // phpcs:ignore WordPress.NamingConventions.PrefixAllGlobals -- Core's own hook.
+		if ( ! \did_action( 'rest_api_init' ) ) {
+			\do_action( 'rest_api_init' ); // phpcs:ignore WordPress.NamingConventions.PrefixAllGlobals -- Core's own hook.
 		}
 		$method = $request['method'] ?? 'GET';
-		$rest   = new \WP_REST_Request( is_string( $method ) ? strtoupper( $method ) : 'GET', $route );
+		$rest   = new \WP_REST_Request( \is_string( $method ) ? \strtoupper( $method ) : 'GET', $route );
 		foreach ( (array) ( $request['params'] ?? array() ) as $key => $value ) {
-			if ( is_string( $key ) ) {
+			if ( \is_string( $key ) ) {
 				$rest->set_param( $key, $value );
 			}
 		}
 		foreach ( (array) ( $request['headers'] ?? array() ) as $key => $value ) {
-			if ( is_string( $key ) && is_string( $value ) ) {
+			if ( \is_string( $key ) && \is_string( $value ) ) {
 				$rest->set_header( $key, $value );
 			}
 		}
-		if ( array_key_exists( 'body', $request ) ) {
-			$rest->set_body( (string) wp_json_encode( $request['body'] ) );
+		if ( \array_key_exists( 'body', $request ) ) {
+			$rest->set_body( (string) \wp_json_encode( $request['body'] ) );
 			$rest->set_header( 'content-type', 'application/json' );
 		}
-		$response = rest_do_request( $rest );
+		$response = \rest_do_request( $rest );
 		$status   = $response->get_status();
-		$body     = wp_json_encode( rest_get_server()->response_to_data( $response, false ) );
-		if ( ! is_string( $body ) ) {
+		$body     = \wp_json_encode( \rest_get_server()->response_to_data( $response, false ) );
+		if ( ! \is_int( $status ) ) {
+			throw new \UnexpectedValueException( 'the status of the response is ' . Describe::value( $status ) );
+		}
+		if ( ! \is_string( $body ) ) {
 			throw new \UnexpectedValueException( 'the response cannot be encoded as JSON' );
 		}
 		return array(
 			'status' => $status,
-			'data'   => json_decode( $body, true ),
+			'data'   => \json_decode( $body, true ),
 			'body'   => $body,
 		);
 	}
@@ -238,32 +307,45 @@ final class Assertions {
 		if ( null !== $status && (int) $status !== $actual['status'] ) {
 			return 'the status is ' . $actual['status'] . ', expected ' . Describe::value( $status );
 		}
-		if ( array_key_exists( 'expected_data', $assertion ) ) {
-			return $assertion['expected_data'] == $actual['data'] ? null : 'the data differs from ' . Describe::value( $assertion['expected_data'] ); // phpcs:ignore Universal.Operators.StrictComparisons
+		if ( \array_key_exists( 'expected_data', $assertion ) ) {
+			return self::equals( $assertion['expected_data'], $actual['data'] ) ? null : 'the data differs from ' . Describe::value( $assertion['expected_data'] );
 		}
 		$body     = $actual['body'];
 		$contains = $assertion['body_contains'] ?? null;
-		if ( is_string( $contains ) && ! str_contains( $body, $contains ) ) {
+		if ( \is_string( $contains ) && ! \str_contains( $body, $contains ) ) {
 			return 'the body does not contain ' . Describe::value( $contains );
 		}
 		$excludes = $assertion['body_not_contains'] ?? null;
-		if ( is_string( $excludes ) && str_contains( $body, $excludes ) ) {
+		if ( \is_string( $excludes ) && \str_contains( $body, $excludes ) ) {
 			return 'the body contains ' . Describe::value( $excludes );
 		}
-		if ( null === $status && ! is_string( $contains ) && ! is_string( $excludes ) ) {
+		if ( null === $status && ! \is_string( $contains ) && ! \is_string( $excludes ) ) {
 			return 'the assertion expects nothing';
 		}
 		return null;
 	}
 
 	/**
-	 * Hand a value over and forget it, so that no frame keeps it while code runs.
+	 * Whether data is what was expected: loosely, as the format has it, but for one thing.
 	 *
-	 * @param string $value The variable to empty.
+	 * In PHP true equals every value that is not empty, so an endpoint that answers `true`
+	 * would answer all questions. Here it equals what it should be equal to: true.
+	 *
+	 * @param mixed $expected Plain data.
+	 * @param mixed $actual   Plain data.
 	 */
-	private static function take( string &$value ): string {
-		$taken = $value;
-		$value = '';
-		return $taken;
+	private static function equals( mixed $expected, mixed $actual ): bool {
+		if ( \is_array( $expected ) && \is_array( $actual ) ) {
+			foreach ( $expected as $key => $value ) {
+				if ( ! \array_key_exists( $key, $actual ) || ! self::equals( $value, $actual[ $key ] ) ) {
+					return false;
+				}
+			}
+			return \count( $expected ) === \count( $actual );
+		}
+		if ( \is_object( $actual ) ) {
+			return false; // It could have a say in the comparison.
+		}
+		return true === $actual && ! \is_bool( $expected ) ? 1 === $expected : $expected == $actual; // phpcs:ignore Universal.Operators.StrictComparisons
 	}
 }

@@ -36,19 +36,21 @@ final class Describe {
 	 * @param int    $limit Bytes to keep.
 	 */
 	public static function cut( string $text, int $limit ): string {
-		$cut  = strlen( $text ) > $limit;
-		$text = mb_scrub( $cut ? substr( $text, 0, $limit ) : $text, 'UTF-8' );
+		$cut  = \strlen( $text ) > $limit;
+		$text = \mb_scrub( $cut ? \substr( $text, 0, $limit ) : $text, 'UTF-8' );
 		return $cut ? $text . '…' : $text;
 	}
 
 	/**
 	 * What was thrown: class for PHP's own errors, then the message.
 	 *
-	 * @param \Throwable $thrown The throwable; its message accessor is final and so safe to call.
+	 * @param \Throwable $thrown The throwable. Its message accessor is final and so safe to call,
+	 *                           but gives whatever a derived class has put there.
 	 */
 	public static function thrown( \Throwable $thrown ): string {
-		$message = self::cut( $thrown->getMessage(), 2000 );
-		return $thrown instanceof \ErrorException ? $message : get_class( $thrown ) . ': ' . $message;
+		$message = $thrown->getMessage();
+		$message = \is_string( $message ) ? self::cut( $message, 2000 ) : self::value( $message );
+		return $thrown instanceof \ErrorException ? $message : \get_class( $thrown ) . ': ' . $message;
 	}
 
 	/**
@@ -61,22 +63,23 @@ final class Describe {
 		if ( null === $value ) {
 			return 'null';
 		}
-		if ( is_bool( $value ) ) {
+		if ( \is_bool( $value ) ) {
 			return $value ? 'true' : 'false';
 		}
-		if ( is_int( $value ) || is_float( $value ) ) {
-			return var_export( $value, true );
+		if ( \is_int( $value ) || \is_float( $value ) ) {
+			return \var_export( $value, true );
 		}
-		if ( is_string( $value ) ) {
+		if ( \is_string( $value ) ) {
 			return "'" . self::cut( $value, self::LIMIT ) . "'";
 		}
-		if ( is_array( $value ) ) {
+		if ( \is_array( $value ) ) {
 			return self::render_array( $value, $depth );
 		}
-		if ( $value instanceof \WP_Error && \WP_Error::class === get_class( $value ) ) {
-			return 'WP_Error(' . implode( ', ', array_map( 'strval', array_keys( $value->errors ) ) ) . ')';
+		if ( $value instanceof \WP_Error ) {
+			$errors = \get_mangled_object_vars( $value )['errors'] ?? null;
+			return 'WP_Error(' . \implode( ', ', \is_array( $errors ) ? \array_keys( $errors ) : array() ) . ')';
 		}
-		return is_object( $value ) ? 'object(' . get_class( $value ) . ')' : get_debug_type( $value );
+		return \is_object( $value ) ? 'object(' . \get_class( $value ) . ')' : \get_debug_type( $value );
 	}
 
 	/**
@@ -90,15 +93,15 @@ final class Describe {
 			return '[…]';
 		}
 		$parts = array();
-		$list  = array_is_list( $value );
+		$list  = \array_is_list( $value );
 		foreach ( $value as $key => $item ) {
-			if ( count( $parts ) >= self::ITEMS ) {
-				$parts[] = '… ' . ( count( $value ) - self::ITEMS ) . ' more';
+			if ( \count( $parts ) >= self::ITEMS ) {
+				$parts[] = '… ' . ( \count( $value ) - self::ITEMS ) . ' more';
 				break;
 			}
 			$shown   = self::render( $item, $depth - 1 );
 			$parts[] = $list ? $shown : self::render( $key, 1 ) . ' => ' . $shown;
 		}
-		return '[' . implode( ', ', $parts ) . ']';
+		return '[' . \implode( ', ', $parts ) . ']';
 	}
 }

@@ -10,12 +10,23 @@ declare(strict_types=1);
 namespace Refcompare;
 
 /**
- * Evaluates code in a frame that holds nothing of the grader's.
- *
- * Parameters are emptied before the code runs: a stack trace shows the present value of each
- * parameter of each frame, and would show an assertion to the candidate's callback inside it.
+ * Runs code under the grader's rules, whatever code before it has done to them.
  */
 final class Evaluator {
+
+	private const TRIES = 1000;
+
+	/**
+	 * What the matcher of regular expressions may use, as PHP has it.
+	 *
+	 * With lower limits preg_match() gives false, and an assertion that something does not match
+	 * would hold.
+	 */
+	private const MATCHER = array(
+		'pcre.backtrack_limit' => '1000000',
+		'pcre.recursion_limit' => '100000',
+		'pcre.jit'             => '1',
+	);
 
 	/**
 	 * Evaluate code and give what it returns.
@@ -24,9 +35,10 @@ final class Evaluator {
 	 * @return mixed Whatever the code returns.
 	 */
 	public static function evaluate( string $code ): mixed {
-		$refcompare_code = preg_replace( '/^\s*<\?php\b\s*/i', '', $code, 1 ) ?? $code;
-		$code            = '';
-		return eval( $refcompare_code ); // phpcs:ignore Squiz.PHP.Eval.Discouraged -- This is what a grader does.
+		self::arm();
+		$bare = \preg_replace( '/^\s*<\?php\b\s*/i', '', $code, 1 ) ?? $code;
+		$code = '';
+		return evaluate( take( $bare ) );
 	}
 
 	/**
@@ -35,30 +47,53 @@ final class Evaluator {
 	 * @param string $file Absolute path.
 	 */
 	public static function load( string $file ): void {
-		include_once $file;
+		self::arm();
+		load( $file );
 	}
 
 	/**
 	 * Evaluate code and give what it prints.
 	 *
+	 * What is flushed counts as printed. Code that discards what others have printed, or closes
+	 * the buffer around it, has spoiled the observation.
+	 *
 	 * @param string $code PHP text.
-	 * @throws \Throwable Whatever the code throws, after its output buffers are closed.
+	 * @throws \UnexpectedValueException Where the code closes or clears the buffer around it.
+	 * @throws \Throwable                Whatever the code throws, after its output buffers are closed.
 	 */
 	public static function output( string $code ): string {
-		$inner = $code;
-		$code  = '';
-		$level = ob_get_level();
-		ob_start();
+		$inner   = $code;
+		$code    = '';
+		$level   = \ob_get_level();
+		$printed = '';
+		$spoiled = false;
+		$closing = false;
+		\ob_start(
+			static function ( string $chunk, int $flags ) use ( &$printed, &$spoiled, &$closing ): string {
+				$discarding = \PHP_OUTPUT_HANDLER_CLEAN | \PHP_OUTPUT_HANDLER_FINAL;
+				if ( ! $closing && 0 !== ( $flags & $discarding ) ) {
+					$spoiled = true;
+				}
+				$printed .= $chunk;
+				return '';
+			}
+		);
 		try {
-			self::evaluate( $inner );
+			self::evaluate( take( $inner ) );
 		} catch ( \Throwable $thrown ) {
+			$closing = true;
 			self::close_buffers( $level );
 			throw $thrown;
 		}
-		while ( ob_get_level() > $level + 1 ) {
-			ob_end_flush();
+		while ( \ob_get_level() > $level + 1 && \ob_end_flush() ) {
+			continue;
 		}
-		return ob_get_level() > $level ? (string) ob_get_clean() : '';
+		$closing = true;
+		self::close_buffers( $level );
+		if ( $spoiled ) {
+			throw new \UnexpectedValueException( 'the code closed or cleared the output buffer around it' );
+		}
+		return $printed;
 	}
 
 	/**
@@ -67,21 +102,30 @@ final class Evaluator {
 	 * @param int $level The level to come back to.
 	 */
 	public static function close_buffers( int $level ): void {
-		for ( $tries = 0; $tries < 1000 && ob_get_level() > $level; $tries++ ) {
-			if ( ! ob_end_clean() ) {
-				break;
+		for ( $tries = 0; $tries < self::TRIES && \ob_get_level() > $level; $tries++ ) {
+			try {
+				if ( ! \ob_end_clean() ) {
+					return;
+				}
+			} catch ( \Throwable ) {
+				continue; // The callback's, or PHP's notice about a buffer that cannot be closed.
 			}
 		}
 	}
 
 	/**
-	 * Turn every notice, warning and deprecation into an exception, silenced ones too.
+	 * Turn every notice, warning and deprecation into an exception, silenced ones too, and give
+	 * the matcher its limits back.
 	 */
-	public static function make_errors_throw(): void {
-		set_error_handler( // phpcs:ignore WordPress.PHP.DevelopmentFunctions.error_log_set_error_handler
+	public static function arm(): void {
+		\set_exception_handler( null );
+		\set_error_handler( // phpcs:ignore WordPress.PHP.DevelopmentFunctions.error_log_set_error_handler
 			static function ( int $level, string $message, string $file = '', int $line = 0 ): never {
 				throw new \ErrorException( $message, 0, $level, $file, $line ); // phpcs:ignore WordPress.Security.EscapeOutput.ExceptionNotEscaped
 			}
 		);
+		foreach ( self::MATCHER as $name => $value ) {
+			\ini_set( $name, $value ); // phpcs:ignore WordPress.PHP.IniSet.Risky
+		}
 	}
 }

@@ -19,7 +19,8 @@ namespace Refcompare;
  */
 final class Grader {
 
-	private const MAX_PHASE_TWO = 33554432;
+	private const MAX_PHASE_TWO = 16777216;
+	private const ROOM          = 67108864;
 
 	/**
 	 * Grade and end the process.
@@ -32,56 +33,52 @@ final class Grader {
 		$socket  = $channel;
 		$request = null;
 		$channel = null;
-		$level   = ob_get_level();
+		$level   = \ob_get_level();
 		$output  = '';
-		ob_start( self::keep_output( $output, (int) $asked['limits']['output'] ), 4096 );
-		Evaluator::make_errors_throw();
+		\ob_start( self::keep_output( $output, (int) $asked['limits']['output'] ), 4096 );
 
 		$machinery = Integrity::machinery();
+		$functions = Integrity::sql_functions( $machinery );
 		$phase     = 'plugin';
 		$message   = null;
 		try {
-			if ( is_array( $asked['files'] ?? null ) ) {
+			if ( \is_array( $asked['files'] ?? null ) ) {
 				Evaluator::load( Plugin_Installer::install( $asked['files'] ) );
 			}
 			$phase = 'setup';
 			Evaluator::evaluate( $asked['setup'] );
-			$machinery = is_array( $asked['files'] ?? null ) ? $machinery : Integrity::machinery();
-			$phase     = 'candidate';
+			$machinery = \is_array( $asked['files'] ?? null ) ? $machinery : Integrity::machinery();
+
+			$phase = 'candidate';
 			Evaluator::evaluate( $asked['code'] );
 			$phase = null;
 		} catch ( \Throwable $thrown ) {
 			$message = Describe::thrown( $thrown );
 		}
 		unset( $thrown );
-		self::settle( $level + 1 );
-		$tampered = Integrity::violation( $machinery );
+		$tampered = self::settle( $level + 1 ) ?? Integrity::violation( $machinery );
+		Integrity::restore_sql_functions( $machinery );
+		$memory = self::make_room( $socket );
 
-		// From here to the end of receive() no code of the candidate's can run: its buffers,
-		// signals, collectable objects and stream wrappers are gone, and it has no other process.
-		$report = array(
-			'nonce'   => $asked['nonce'],
-			'phase'   => $phase,
-			'message' => $message,
-		);
-		self::send( $socket, (string) json_encode( $report ) ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		$second = json_decode( self::receive( $socket ), true );
-		gc_enable();
+		// From here to the end of receive() no code of the candidate's can run: its buffers, timers
+		// and collectable objects are gone, it has no signal handler, no other process or thread,
+		// memory cannot run out, and a process that ends nevertheless ends by Child::guard().
+		self::send( $socket, (string) \json_encode( array( 'nonce' => $asked['nonce'] ) ) ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$second = \json_decode( self::receive( $socket ), true );
+		self::limit_memory( $memory );
 
-		$text    = $asked['code'] . implode( "\n\n", (array) ( $asked['files'] ?? array() ) );
+		$text    = $asked['code'] . \implode( "\n\n", (array) ( $asked['files'] ?? array() ) );
 		$static  = Static_Analysis::match( $text, $second['static_checks'] );
 		$results = array();
 		foreach ( null === $phase ? $second['assertions'] : array() as $assertion ) {
 			$results[] = Assertions::run( $assertion );
 			$tampered  = $tampered ?? Integrity::violation( $machinery );
 		}
-		try {
-			Evaluator::evaluate( $second['teardown'] );
-		} catch ( \Throwable $thrown ) {
-			unset( $thrown ); // A teardown that fails is no fault of the candidate's.
+		if ( Integrity::sql_functions( $machinery ) !== $functions ) {
+			$tampered = $tampered ?? 'the candidate replaced an SQL function of the database';
 		}
 		Evaluator::close_buffers( $level );
-		$verdict = (string) json_encode( // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$verdict = (string) \json_encode( // phpcs:ignore WordPress.WP.AlternativeFunctions
 			array(
 				'phase'      => $phase,
 				'message'    => $message,
@@ -90,18 +87,27 @@ final class Grader {
 				'static'     => $static,
 				'output'     => Describe::cut( $output, (int) $asked['limits']['output'] ),
 			),
-			JSON_INVALID_UTF8_SUBSTITUTE | JSON_PARTIAL_OUTPUT_ON_ERROR
+			\JSON_INVALID_UTF8_SUBSTITUTE | \JSON_PARTIAL_OUTPUT_ON_ERROR
 		);
 		self::send(
 			$socket,
-			(string) json_encode( // phpcs:ignore WordPress.WP.AlternativeFunctions
+			(string) \json_encode( // phpcs:ignore WordPress.WP.AlternativeFunctions
 				array(
 					'verdict' => $verdict,
-					'mac'     => hash_hmac( 'sha256', $verdict, $second['secret'] ),
+					'mac'     => \hash_hmac( 'sha256', $verdict, $second['secret'] ),
 				)
 			)
 		);
-		posix_kill( posix_getpid(), SIGKILL );
+
+		// The verdict is out, so that nothing that happens in the teardown can touch it.
+		$teardown = $second['teardown'];
+		$second   = array();
+		$asked    = array();
+		try {
+			Evaluator::evaluate( take( $teardown ) );
+		} finally {
+			\posix_kill( \posix_getpid(), \SIGKILL );
+		}
 		exit( 1 );
 	}
 
@@ -113,8 +119,8 @@ final class Grader {
 	 */
 	private static function keep_output( string &$output, int $limit ): \Closure {
 		return static function ( string $chunk ) use ( &$output, $limit ): string {
-			if ( strlen( $output ) < $limit ) {
-				$output .= substr( $chunk, 0, $limit - strlen( $output ) );
+			if ( \strlen( $output ) < $limit ) {
+				$output .= \substr( $chunk, 0, $limit - \strlen( $output ) );
 			}
 			return '';
 		};
@@ -123,15 +129,54 @@ final class Grader {
 	/**
 	 * End whatever the candidate has left that could run on its own.
 	 *
+	 * Its destructors and output callbacks run here, and may set new traps; what disarms those
+	 * comes after, and runs nothing of the candidate's.
+	 *
 	 * @param int $level The output buffer level to come back to.
+	 * @return string|null What could not be ended.
 	 */
-	private static function settle( int $level ): void {
+	private static function settle( int $level ): ?string {
+		try {
+			\gc_enable();
+			\gc_collect_cycles();
+		} catch ( \Throwable ) { // phpcs:ignore Generic.CodeAnalysis.EmptyStatement -- A destructor's; nobody waits for it.
+		}
 		Evaluator::close_buffers( $level );
-		Integrity::restore_streams();
-		Evaluator::make_errors_throw();
-		gc_enable();
-		gc_collect_cycles();
-		gc_disable();
+		\gc_disable();
+		\set_time_limit( 0 );
+		Evaluator::arm();
+		return \ob_get_level() > $level ? 'the candidate left an output buffer that cannot be closed' : null;
+	}
+
+	/**
+	 * See to it that memory cannot run out while the assertions arrive.
+	 *
+	 * Lifts PHP's limit and asks for a large block that is never touched, since the operating
+	 * system's limit holds still: with no room left the process ends here, before it has shown
+	 * that the candidate's turn is over.
+	 *
+	 * @param \Socket $socket The channel, on which nothing can have arrived yet.
+	 * @return string The limit as the candidate left it.
+	 */
+	private static function make_room( \Socket $socket ): string {
+		$memory = (string) \ini_get( 'memory_limit' );
+		\ini_set( 'memory_limit', '-1' ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed
+		$none = '';
+		\socket_recv( $socket, $none, self::ROOM, \MSG_DONTWAIT );
+		return $memory;
+	}
+
+	/**
+	 * Put PHP's memory limit back; where so much is in use by now, the operating system's remains.
+	 *
+	 * @param string $memory The limit.
+	 */
+	private static function limit_memory( string $memory ): void {
+		try {
+			\ini_set( 'memory_limit', $memory ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed
+		} catch ( \ErrorException $over ) {
+			unset( $over );
+		}
 	}
 
 	/**
@@ -141,15 +186,13 @@ final class Grader {
 	 * @param string  $line   The line, without its end.
 	 */
 	private static function send( \Socket $socket, string $line ): void {
-		$rest   = $line . "\n";
-		$line   = '';
-		$socket = array( $socket );
+		$rest = $line . "\n";
 		while ( '' !== $rest ) {
-			$sent = socket_write( $socket[0], $rest );
+			$sent = \socket_write( $socket, $rest );
 			if ( false === $sent ) {
-				posix_kill( posix_getpid(), SIGKILL );
+				\posix_kill( \posix_getpid(), \SIGKILL );
 			}
-			$rest = substr( $rest, (int) $sent );
+			$rest = \substr( $rest, (int) $sent );
 		}
 	}
 
@@ -160,10 +203,10 @@ final class Grader {
 	 */
 	private static function receive( \Socket $socket ): string {
 		$line = '';
-		while ( ! str_ends_with( $line, "\n" ) && strlen( $line ) < self::MAX_PHASE_TWO ) {
+		while ( ! \str_ends_with( $line, "\n" ) && \strlen( $line ) < self::MAX_PHASE_TWO ) {
 			$chunk = '';
-			if ( ! socket_recv( $socket, $chunk, 65536, 0 ) ) {
-				posix_kill( posix_getpid(), SIGKILL );
+			if ( ! \socket_recv( $socket, $chunk, 65536, 0 ) ) {
+				\posix_kill( \posix_getpid(), \SIGKILL );
 			}
 			$line .= $chunk;
 		}

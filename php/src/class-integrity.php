@@ -12,81 +12,158 @@ namespace Refcompare;
 /**
  * Says whether the machinery through which assertions look at the site has been replaced.
  *
- * A candidate may change what the site does: options, hooks, tables, roles. It may not put a
- * puppet between the assertions and the site: another database object, hooks that are no
- * WP_Hook, another object cache, another implementation of a built-in stream.
+ * A candidate may change what the site does: options, hooks, tables, roles, answers. It may not
+ * put a puppet between the assertions and the site: another database object or connection, hooks
+ * that are no WP_Hook, another object cache, SQL functions of its own in the place of SQLite's,
+ * temporary tables that hide the site's.
+ *
+ * Nothing here calls a method that a candidate could have written.
  */
 final class Integrity {
 
-	private const BUILT_IN = array( 'php', 'file', 'glob', 'data', 'http', 'ftp', 'https', 'ftps', 'phar', 'zip', 'compress.zlib' );
+	private const PARTS = array(
+		'$wpdb',
+		'the driver behind $wpdb',
+		'the connection behind $wpdb',
+		'the database behind $wpdb',
+		'the class of statements of the database',
+		'the SQL functions behind $wpdb',
+		'$wp_object_cache',
+	);
+
+	private const DATABASE      = 3;
+	private const SQL_FUNCTIONS = 5;
 
 	/**
-	 * What must stay the same: the database object, its driver, the driver's connection and
-	 * database, and the class of the object cache. Called after setup, since a test's own setup
+	 * What must stay the same, in the order of PARTS. Called after setup, since a test's own setup
 	 * may replace them.
 	 *
-	 * @return list<object|string|null>
+	 * @return list<mixed>
 	 */
 	public static function machinery(): array {
 		$wpdb   = $GLOBALS['wpdb'] ?? null;
-		$driver = $wpdb instanceof \WP_SQLite_DB ? self::property( $wpdb, \WP_SQLite_DB::class, 'dbh' ) : null;
-		$link   = $driver instanceof \WP_MySQL_On_SQLite ? self::property( $driver, \WP_MySQL_On_SQLite::class, 'connection' ) : null;
-		$pdo    = $link instanceof \WP_SQLite_Connection ? self::property( $link, \WP_SQLite_Connection::class, 'pdo' ) : null;
+		$driver = self::property( $wpdb, "\0*\0dbh" );
+		$link   = self::property( $driver, "\0WP_MySQL_On_SQLite\0connection" );
+		$pdo    = self::property( $link, "\0WP_SQLite_Connection\0pdo" );
 		$cache  = $GLOBALS['wp_object_cache'] ?? null;
 		return array(
-			is_object( $wpdb ) ? $wpdb : null,
+			\is_object( $wpdb ) ? $wpdb : null,
 			$driver,
 			$link,
 			$pdo,
-			is_object( $cache ) ? get_class( $cache ) : null,
+			self::is_plain( $pdo ) ? $pdo->getAttribute( \PDO::ATTR_STATEMENT_CLASS ) : null, // phpcs:ignore WordPress.DB.RestrictedClasses
+			self::property( $driver, "\0WP_MySQL_On_SQLite\0user_defined_functions" ),
+			\is_object( $cache ) ? \get_class( $cache ) : null,
 		);
 	}
 
 	/**
 	 * What has been replaced, as a sentence; null when nothing has.
 	 *
-	 * @param list<object|string|null> $expected What machinery() gave after setup.
+	 * @param list<mixed> $expected What machinery() gave after setup.
 	 */
 	public static function violation( array $expected ): ?string {
-		$names = array( '$wpdb', 'the driver behind $wpdb', 'the connection behind $wpdb', 'the database behind $wpdb', '$wp_object_cache' );
-		foreach ( self::machinery() as $index => $part ) {
-			if ( $part !== $expected[ $index ] ) {
-				return 'the candidate replaced ' . $names[ $index ];
+		$machinery = self::machinery();
+		foreach ( self::PARTS as $index => $name ) {
+			if ( $machinery[ $index ] !== $expected[ $index ] ) {
+				return 'the candidate replaced ' . $name;
 			}
 		}
 		$hooks = $GLOBALS['wp_filter'] ?? null;
-		if ( ! is_array( $hooks ) ) {
+		if ( ! \is_array( $hooks ) ) {
 			return 'the candidate replaced $wp_filter';
 		}
 		foreach ( $hooks as $hook ) {
-			if ( ! is_object( $hook ) || \WP_Hook::class !== get_class( $hook ) ) {
+			if ( ! \is_object( $hook ) || \WP_Hook::class !== \get_class( $hook ) ) {
 				return 'the candidate put something else than a WP_Hook into $wp_filter';
+			}
+		}
+		return self::hidden_table( $machinery[ self::DATABASE ] );
+	}
+
+	/**
+	 * The SQL functions that are not SQLite's own, as name and number of arguments.
+	 *
+	 * @param list<mixed> $machinery What machinery() gave.
+	 * @return list<list<mixed>>|null Null where there is no such database.
+	 */
+	public static function sql_functions( array $machinery ): ?array {
+		return self::ask( $machinery[ self::DATABASE ], 'SELECT name, narg FROM pragma_function_list WHERE builtin = 0' );
+	}
+
+	/**
+	 * Put the functions that the driver has defined in SQL back in their places.
+	 *
+	 * @param list<mixed> $machinery What machinery() gave.
+	 */
+	public static function restore_sql_functions( array $machinery ): void {
+		$pdo      = $machinery[ self::DATABASE ];
+		$instance = $machinery[ self::SQL_FUNCTIONS ];
+		if ( ! self::is_plain( $pdo ) || ! $instance instanceof \WP_SQLite_PDO_User_Defined_Functions ) {
+			return;
+		}
+		$names = \get_mangled_object_vars( $instance )["\0WP_SQLite_PDO_User_Defined_Functions\0functions"] ?? array();
+		foreach ( \is_array( $names ) ? $names : array() as $name => $method ) {
+			if ( $pdo instanceof \Pdo\Sqlite ) {
+				$pdo->createFunction( $name, array( $instance, $method ) );
+			} else {
+				$pdo->sqliteCreateFunction( $name, array( $instance, $method ) );
+			}
+		}
+	}
+
+	/**
+	 * Name a table of the site's that a temporary one hides.
+	 *
+	 * @param mixed $pdo The database.
+	 */
+	private static function hidden_table( mixed $pdo ): ?string {
+		foreach ( self::ask( $pdo, "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')" ) ?? array() as list( $name ) ) {
+			if ( array() !== self::ask( $pdo, 'SELECT name FROM main.sqlite_master WHERE name = ?', $name ) ) {
+				return 'the candidate put a temporary table in the place of ' . $name;
 			}
 		}
 		return null;
 	}
 
 	/**
-	 * Give PHP's own stream wrappers back where a candidate has replaced them.
+	 * Ask the database in SQL that calls no function.
+	 *
+	 * @param mixed  $pdo       The database.
+	 * @param string $sql       The query.
+	 * @param string ...$values Its parameters.
+	 * @return list<list<mixed>>|null Null where it cannot be asked.
 	 */
-	public static function restore_streams(): void {
-		set_error_handler( static fn (): bool => true ); // phpcs:ignore WordPress.PHP.DevelopmentFunctions.error_log_set_error_handler
-		foreach ( self::BUILT_IN as $protocol ) {
-			stream_wrapper_restore( $protocol );
+	private static function ask( mixed $pdo, string $sql, string ...$values ): ?array {
+		if ( ! self::is_plain( $pdo ) || array( 'PDOStatement' ) !== $pdo->getAttribute( \PDO::ATTR_STATEMENT_CLASS ) ) { // phpcs:ignore WordPress.DB.RestrictedClasses
+			return null;
 		}
-		restore_error_handler();
+		try {
+			$statement = $pdo->prepare( $sql );
+			return $statement && $statement->execute( $values ) ? $statement->fetchAll( \PDO::FETCH_NUM ) : null; // phpcs:ignore WordPress.DB.RestrictedClasses
+		} catch ( \PDOException ) { // phpcs:ignore WordPress.DB.RestrictedClasses
+			return null;
+		}
 	}
 
 	/**
-	 * Read a property that is not public.
+	 * Whether this is a database connection of PHP's own class, none that a candidate has derived.
 	 *
-	 * @param object       $owner The object.
-	 * @param class-string $scope The class that declares the property.
-	 * @param string       $name  The property.
+	 * @param mixed $pdo Anything.
+	 * @phpstan-assert-if-true \PDO $pdo
 	 */
-	private static function property( object $owner, string $scope, string $name ): ?object {
-		$read  = \Closure::bind( static fn ( object $owner, string $name ): mixed => $owner->$name ?? null, null, $scope );
-		$value = $read( $owner, $name );
-		return is_object( $value ) ? $value : null;
+	private static function is_plain( mixed $pdo ): bool {
+		return \is_object( $pdo ) && \in_array( \get_class( $pdo ), array( 'PDO', 'Pdo\\Sqlite' ), true );
+	}
+
+	/**
+	 * Read a property, whatever its visibility, without the magic methods of its owner.
+	 *
+	 * @param mixed  $owner The object.
+	 * @param string $name  The property's name as PHP keeps it.
+	 */
+	private static function property( mixed $owner, string $name ): ?object {
+		$value = \is_object( $owner ) ? \get_mangled_object_vars( $owner )[ $name ] ?? null : null;
+		return \is_object( $value ) ? $value : null;
 	}
 }

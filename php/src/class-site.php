@@ -33,21 +33,38 @@ final class Site {
 	 */
 	private const MEMORY = 'file:/refcompare?vfs=memdb';
 
+	private const MAX_REMOVED = 20000;
+	private const DESCRIPTORS = 64;
+
 	/**
-	 * What lies in each writable directory of a clean site: directory => name => true.
+	 * What lies in each writable directory of a clean site: directory => name => identity.
 	 *
-	 * @var array<string, array<string, true>>
+	 * @var array<string, array<string, string>>
 	 */
 	private static array $baseline = array();
+
+	/**
+	 * Descriptors of files that were open when the worker had booted, such as WP-CLI's archive.
+	 *
+	 * @var list<int>
+	 */
+	private static array $descriptors = array();
+
+	/**
+	 * How many more files restore() removes.
+	 *
+	 * @var int
+	 */
+	private static int $left = self::MAX_REMOVED;
 
 	/**
 	 * Before WordPress boots: a writable copy of the database, and wp-content where it is empty.
 	 */
 	public static function prepare(): void {
-		mkdir( self::BOOT_DIR );
-		copy( self::SNAPSHOT, self::BOOT_DIR . '/wordpress.sqlite' );
-		chmod( self::BOOT_DIR . '/wordpress.sqlite', 0600 );
-		if ( is_dir( self::CONTENT_SOURCE ) && ! file_exists( self::CONTENT . '/db.php' ) ) {
+		\mkdir( self::BOOT_DIR );
+		\copy( self::SNAPSHOT, self::BOOT_DIR . '/wordpress.sqlite' );
+		\chmod( self::BOOT_DIR . '/wordpress.sqlite', 0600 );
+		if ( \is_dir( self::CONTENT_SOURCE ) && ! \file_exists( self::CONTENT . '/db.php' ) ) {
 			self::copy_tree( self::CONTENT_SOURCE, self::CONTENT );
 		}
 	}
@@ -63,16 +80,16 @@ final class Site {
 		$path = self::BOOT_DIR . '/wordpress.sqlite';
 		$wpdb->close();
 		unset( $GLOBALS['@pdo'] );
-		gc_collect_cycles();
+		\gc_collect_cycles();
 
-		$class  = PHP_VERSION_ID >= 80400 ? 'Pdo\\Sqlite' : \PDO::class; // phpcs:ignore WordPress.DB.RestrictedClasses
+		$class  = \PHP_VERSION_ID >= 80400 ? 'Pdo\\Sqlite' : \PDO::class; // phpcs:ignore WordPress.DB.RestrictedClasses
 		$memory = new $class( 'sqlite:' . self::MEMORY );
 		$file   = new $class( 'sqlite:' . $path );
 		$file->exec( "VACUUM INTO '" . self::MEMORY . "'" );
 		$file = null;
 
 		$driver = new \WP_MySQL_On_SQLite(
-			'mysql-on-sqlite:path=:memory:;dbname=' . DB_NAME,
+			'mysql-on-sqlite:path=:memory:;dbname=' . \DB_NAME,
 			null,
 			null,
 			array(
@@ -93,7 +110,7 @@ final class Site {
 		$wpdb->flush();
 
 		self::remove( self::BOOT_DIR );
-		wp_cache_flush();
+		\wp_cache_flush();
 		return $wpdb;
 	}
 
@@ -103,32 +120,61 @@ final class Site {
 	public static function remember(): void {
 		$directories = array( self::SCRATCH, '/tmp', self::CONTENT, self::CONTENT . '/plugins', self::CONTENT . '/themes' );
 		foreach ( $directories as $directory ) {
-			self::$baseline[ $directory ] = array_fill_keys( self::names( $directory ), true );
+			\chmod( $directory, 0755 );
+		}
+		foreach ( $directories as $directory ) {
+			self::$baseline[ $directory ] = array();
+			foreach ( self::names( $directory ) as $name ) {
+				self::$baseline[ $directory ][ $name ] = self::identity( "$directory/$name" );
+			}
+		}
+		for ( $descriptor = 3; $descriptor < self::DESCRIPTORS; $descriptor++ ) {
+			$file = @\fopen( 'php://fd/' . $descriptor, 'r' ); // phpcs:ignore WordPress.PHP.NoSilencedErrors, WordPress.WP.AlternativeFunctions -- Most are not open.
+			if ( false !== $file && 'STDIO' === \stream_get_meta_data( $file )['stream_type'] ) {
+				self::$descriptors[] = $descriptor;
+			}
+			$file = null; // Closed, or it would be the next one found.
 		}
 		self::restore();
 	}
 
 	/**
-	 * Put the writable directories back as they were.
+	 * Put the writable directories back as they were, and what a child shares with its parent.
 	 *
 	 * Times and modes of the directories themselves are reset too, since they could carry a
-	 * message from one candidate to the next.
+	 * message from one candidate to the next, as could the offset and the lock of a file that
+	 * was open before the fork.
 	 *
 	 * @return bool False when something could not be restored; the worker must then be replaced.
 	 */
 	public static function restore(): bool {
+		\clearstatcache();
+		self::$left = self::MAX_REMOVED;
 		foreach ( self::$baseline as $directory => $known ) {
-			chmod( $directory, 0755 );
-			$names = self::names( $directory );
-			foreach ( $names as $name ) {
-				if ( ! isset( $known[ $name ] ) && ! self::remove( $directory . '/' . $name ) ) {
-					return false;
+			\chmod( $directory, 0755 );
+			$seen = 0;
+			foreach ( self::names( $directory ) as $name ) {
+				$path = "$directory/$name";
+				if ( ! isset( $known[ $name ] ) ) {
+					if ( ! self::remove( $path ) ) {
+						return false;
+					}
+				} elseif ( self::identity( $path ) === $known[ $name ] ) {
+					++$seen;
 				}
 			}
-			if ( count( array_intersect( $names, array_keys( $known ) ) ) !== count( $known ) ) {
+			if ( \count( $known ) !== $seen ) {
 				return false;
 			}
-			touch( $directory, 0, 0 );
+			\touch( $directory, 0, 0 );
+		}
+		foreach ( self::$descriptors as $descriptor ) {
+			$file = \fopen( 'php://fd/' . $descriptor, 'r' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+			if ( false === $file ) {
+				return false;
+			}
+			\flock( $file, \LOCK_UN );
+			\rewind( $file );
 		}
 		return true;
 	}
@@ -146,36 +192,65 @@ final class Site {
 	 * @param \PDO $memory Connection to the in-memory database.
 	 */
 	private static function journal_mode( \PDO $memory ): string { // phpcs:ignore WordPress.DB.RestrictedClasses
-		return strtoupper( (string) $memory->query( 'PRAGMA journal_mode' )->fetchColumn() );
+		return \strtoupper( (string) $memory->query( 'PRAGMA journal_mode' )->fetchColumn() );
 	}
 
 	/**
 	 * The entries of a directory without the two dots.
 	 *
 	 * @param string $directory Absolute path.
-	 * @return list<string>
+	 * @return list<string> No more of them than may be removed.
 	 */
 	private static function names( string $directory ): array {
-		$names = scandir( $directory );
-		return false === $names ? array() : array_values( array_diff( $names, array( '.', '..' ) ) );
+		$handle = \opendir( $directory );
+		if ( false === $handle ) {
+			return array();
+		}
+		$names = array();
+		while ( \count( $names ) <= self::MAX_REMOVED ) {
+			$name = \readdir( $handle );
+			if ( false === $name ) {
+				break;
+			}
+			if ( '.' !== $name && '..' !== $name ) {
+				$names[] = $name;
+			}
+		}
+		\closedir( $handle );
+		return $names;
+	}
+
+	/**
+	 * What makes a file the same file: device, inode and mode.
+	 *
+	 * @param string $path Absolute path.
+	 */
+	private static function identity( string $path ): string {
+		$facts = \lstat( $path );
+		return false === $facts ? '' : $facts['dev'] . ':' . $facts['ino'] . ':' . $facts['mode'];
 	}
 
 	/**
 	 * Remove a file, a link or a whole directory, whatever its mode.
 	 *
+	 * Gives up on more than anybody leaves by accident: a new worker is quicker then.
+	 *
 	 * @param string $path Absolute path.
 	 */
 	private static function remove( string $path ): bool {
-		if ( is_link( $path ) || ! is_dir( $path ) ) {
-			return unlink( $path );
+		if ( --self::$left < 0 ) {
+			return false;
 		}
-		chmod( $path, 0700 );
+		if ( \is_link( $path ) || ! \is_dir( $path ) ) {
+			return \unlink( $path );
+		}
+		\chmod( $path, 0700 );
 		foreach ( self::names( $path ) as $name ) {
 			if ( ! self::remove( $path . '/' . $name ) ) {
 				return false;
 			}
 		}
-		return rmdir( $path );
+		return \rmdir( $path );
 	}
 
 	/**
@@ -186,13 +261,13 @@ final class Site {
 	 */
 	private static function copy_tree( string $source, string $target ): void {
 		foreach ( self::names( $source ) as $name ) {
-			if ( is_dir( "$source/$name" ) ) {
-				if ( ! is_dir( "$target/$name" ) ) {
-					mkdir( "$target/$name" );
+			if ( \is_dir( "$source/$name" ) ) {
+				if ( ! \is_dir( "$target/$name" ) ) {
+					\mkdir( "$target/$name" );
 				}
 				self::copy_tree( "$source/$name", "$target/$name" );
 			} else {
-				copy( "$source/$name", "$target/$name" );
+				\copy( "$source/$name", "$target/$name" );
 			}
 		}
 	}

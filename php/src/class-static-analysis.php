@@ -22,26 +22,29 @@ final class Static_Analysis {
 	 * @return array{forbidden: list<array<string, mixed>>, required: list<array<string, mixed>>}
 	 */
 	public static function match( string $text, array $checks ): array {
-		self::reset_limits();
+		Evaluator::arm(); // The candidate could have lowered the limits of the matcher to hide from it.
+		$locale = \setlocale( \LC_CTYPE, '0' );
+		\setlocale( \LC_CTYPE, 'C' ); // In others, letters without regard to case are other letters.
 		$found = array(
 			'forbidden' => array(),
 			'required'  => array(),
 		);
 		foreach ( array( 'required', 'forbidden' ) as $kind ) {
 			foreach ( (array) ( $checks[ $kind . '_patterns' ] ?? array() ) as $item ) {
-				$item    = is_array( $item ) ? $item : array( 'pattern' => $item );
-				$pattern = is_string( $item['pattern'] ?? null ) ? $item['pattern'] : '';
+				$item    = \is_array( $item ) ? $item : array( 'pattern' => $item );
+				$pattern = \is_string( $item['pattern'] ?? null ) ? $item['pattern'] : '';
 				$hit     = self::matches( $pattern, $text );
 
 				$found[ $kind ][] = array(
 					'pattern'     => $pattern,
-					'description' => is_string( $item['description'] ?? null ) ? $item['description'] : $pattern,
-					'severity'    => is_string( $item['severity'] ?? null ) ? $item['severity'] : 'error',
+					'description' => \is_string( $item['description'] ?? null ) ? $item['description'] : $pattern,
+					'severity'    => \is_string( $item['severity'] ?? null ) ? $item['severity'] : 'error',
 					'found'       => true === $hit,
-					'error'       => is_string( $hit ) ? $hit : null,
+					'error'       => \is_string( $hit ) ? $hit : null,
 				);
 			}
 		}
+		\setlocale( \LC_CTYPE, false === $locale ? 'C' : $locale );
 		return $found;
 	}
 
@@ -56,23 +59,15 @@ final class Static_Analysis {
 	 * @return bool|string
 	 */
 	public static function matches( string $pattern, string $text ): bool|string {
-		$delimited = 1 === preg_match( '/^[\/#~@!]/', $pattern )
+		$delimited = 1 === \preg_match( '/^[\/#~@!]/', $pattern )
 			? $pattern
-			: '~' . str_replace( '~', '\~', $pattern ) . '~';
-		set_error_handler( static fn (): bool => true ); // phpcs:ignore WordPress.PHP.DevelopmentFunctions.error_log_set_error_handler
+			: '~' . \str_replace( '~', '\~', $pattern ) . '~';
+		\set_error_handler( static fn (): bool => true ); // phpcs:ignore WordPress.PHP.DevelopmentFunctions.error_log_set_error_handler
 		try {
-			$hit = preg_match( $delimited, $text );
+			$hit = \preg_match( $delimited, $text );
 		} finally {
-			restore_error_handler();
+			\restore_error_handler();
 		}
-		return false === $hit ? 'the pattern could not be matched: ' . preg_last_error_msg() : 1 === $hit;
-	}
-
-	/**
-	 * A candidate could have lowered the limits of the matcher to hide from it.
-	 */
-	private static function reset_limits(): void {
-		ini_set( 'pcre.backtrack_limit', '1000000' ); // phpcs:ignore WordPress.PHP.IniSet.Risky
-		ini_set( 'pcre.recursion_limit', '100000' ); // phpcs:ignore WordPress.PHP.IniSet.Risky
+		return false === $hit ? 'the pattern could not be matched: ' . \preg_last_error_msg() : 1 === $hit;
 	}
 }

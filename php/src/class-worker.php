@@ -26,36 +26,43 @@ final class Worker {
 
 	private const PROTOCOL    = 1;
 	private const MAX_LINE    = 33554432;
-	private const MAX_ANSWER  = 4194304;
+	private const MAX_NONCE   = 4096;
+	private const MAX_VERDICT = 8388608;
 	private const CAPTURE     = '/scratch/output';
 	private const MAX_CAPTURE = 8192;
 
 	/**
 	 * Boot, announce, serve until input ends.
+	 *
+	 * @throws \RuntimeException Where a child of this worker could start processes.
 	 */
 	public static function serve(): void {
+		if ( ! Child::is_confined() ) {
+			throw new \RuntimeException( 'a candidate could start processes here: the worker must run as a user without privileges' );
+		}
 		$wpdb = Site::load_into_memory();
-		mt_srand( 1 );
-		posix_setrlimit( POSIX_RLIMIT_CORE, 0, 0 );
+		\mt_srand( 1 );
+		\posix_setrlimit( \POSIX_RLIMIT_CORE, 0, 0 );
 		Site::remember();
+		\ini_set( 'display_errors', '0' ); // phpcs:ignore WordPress.PHP.IniSet -- From here on nobody reads standard error.
 		self::say(
 			array(
 				'event'     => 'ready',
 				'protocol'  => self::PROTOCOL,
 				'wordpress' => $GLOBALS['wp_version'],
-				'php'       => PHP_VERSION,
+				'php'       => \PHP_VERSION,
 				'sqlite'    => Site::sqlite_version(),
-				'database'  => get_class( $wpdb ),
+				'database'  => \get_class( $wpdb ),
 			)
 		);
 		while ( true ) {
-			$line = fgets( STDIN, self::MAX_LINE );
+			$line = \fgets( \STDIN, self::MAX_LINE );
 			if ( false === $line ) {
 				return;
 			}
-			$request = json_decode( $line, true );
+			$request = \json_decode( $line, true );
 			$line    = '';
-			if ( ! is_array( $request ) || ! self::grade( $request ) ) {
+			if ( ! \is_array( $request ) || ! self::grade( $request ) ) {
 				return;
 			}
 			unset( $request );
@@ -71,17 +78,17 @@ final class Worker {
 	private static function grade( array $request ): bool {
 		$asked   = $request;
 		$request = array();
-		$started = hrtime( true );
+		$started = \hrtime( true );
 		$limit   = $started + (int) ( $asked['limits']['seconds'] * 1e9 );
 		$pair    = array();
-		socket_create_pair( AF_UNIX, SOCK_STREAM, 0, $pair );
-		file_put_contents( self::CAPTURE, '' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		$capture = fopen( self::CAPTURE, 'r' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		$child   = pcntl_fork();
+		\socket_create_pair( \AF_UNIX, \SOCK_STREAM, 0, $pair );
+		\file_put_contents( self::CAPTURE, '' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$capture = \fopen( self::CAPTURE, 'r' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$child   = \pcntl_fork();
 		if ( 0 === $child ) {
-			fclose( $capture ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-			socket_close( $pair[0] );
-			self::become_child( $asked['limits'] );
+			\fclose( $capture ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+			\socket_close( $pair[0] );
+			Child::begin( $asked['limits'], self::CAPTURE );
 			$socket = $pair[1];
 			unset( $pair );
 			Grader::run( $asked, $socket );
@@ -91,11 +98,11 @@ final class Worker {
 		}
 		$id = $asked['id'];
 		unset( $asked );
-		socket_close( $pair[1] );
+		\socket_close( $pair[1] );
 
 		$timeout = false;
 		$buffer  = '';
-		$first   = self::read_line( $pair[0], $buffer, $limit, $timeout );
+		$first   = self::read_line( $pair[0], $buffer, self::MAX_NONCE, $limit, $timeout );
 		if ( null !== $first ) {
 			self::say(
 				array(
@@ -104,10 +111,11 @@ final class Worker {
 					'data'  => $first,
 				)
 			);
-			$second = (string) fgets( STDIN, self::MAX_LINE );
-			if ( ! str_contains( substr( $second, 0, 20 ), '"abort"' ) ) {
+			$second = (string) \fgets( \STDIN, self::MAX_LINE );
+			if ( ! \str_starts_with( $second, '{"abort"' ) ) {
 				self::write( $pair[0], $second, $limit );
-				$answer = self::read_line( $pair[0], $buffer, $limit, $timeout );
+				$second = '';
+				$answer = self::read_line( $pair[0], $buffer, self::MAX_VERDICT, $limit, $timeout );
 				if ( null !== $answer ) {
 					self::say(
 						array(
@@ -116,14 +124,14 @@ final class Worker {
 							'data'  => $answer,
 						)
 					);
+					self::await_end( $pair[0], $limit );
 				}
 			}
-			$second = '';
 		}
 		$end   = self::reap( $child, $timeout || null !== $first );
 		$clean = Site::restore();
-		$text  = (string) stream_get_contents( $capture, self::MAX_CAPTURE );
-		fclose( $capture ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$text  = (string) \stream_get_contents( $capture, self::MAX_CAPTURE );
+		\fclose( $capture ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		self::say(
 			array(
 				'event'   => 'done',
@@ -133,39 +141,10 @@ final class Worker {
 				'timeout' => $timeout,
 				'clean'   => $clean,
 				'stderr'  => Describe::cut( $text, self::MAX_CAPTURE ),
-				'ms'      => round( ( hrtime( true ) - $started ) / 1e6, 3 ),
+				'ms'      => \round( ( \hrtime( true ) - $started ) / 1e6, 3 ),
 			)
 		);
 		return $clean;
-	}
-
-	/**
-	 * In the child: leave the worker's session and streams, and take on the limits.
-	 *
-	 * With no process to spare (RLIMIT_NPROC 0) the child can start neither a process nor a
-	 * thread, so that nothing of it can run beside or after the grading.
-	 *
-	 * @param array<string, int|float> $limits Seconds, and bytes of memory.
-	 */
-	private static function become_child( array $limits ): void {
-		posix_setsid();
-		fclose( STDIN ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		fclose( STDOUT ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		fclose( STDERR ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		$GLOBALS['refcompare_streams'] = array(
-			fopen( '/dev/null', 'r' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
-			fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
-			fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
-		);
-		ini_set( 'display_errors', 'stderr' ); // phpcs:ignore WordPress.PHP.IniSet -- WordPress has switched it off.
-		$memory = (int) $limits['memory'];
-		ini_set( 'memory_limit', (string) $memory ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed
-		$seconds = (int) ceil( $limits['seconds'] ) + 1;
-		posix_setrlimit( POSIX_RLIMIT_NPROC, 0, 0 );
-		posix_setrlimit( POSIX_RLIMIT_AS, 2 * $memory + 536870912, 2 * $memory + 536870912 );
-		posix_setrlimit( POSIX_RLIMIT_FSIZE, 67108864, 67108864 );
-		posix_setrlimit( POSIX_RLIMIT_CPU, $seconds, $seconds );
-		mt_srand( random_int( 0, PHP_INT_MAX ) );
 	}
 
 	/**
@@ -173,38 +152,65 @@ final class Worker {
 	 *
 	 * @param \Socket $socket  The parent's end.
 	 * @param string  $buffer  Bytes read beyond the last line.
+	 * @param int     $longest How much the child may say, in bytes.
 	 * @param int     $limit   Deadline on the monotonic clock, in nanoseconds.
 	 * @param bool    $timeout Set when the deadline passed.
-	 * @return string|null Null when the child is gone, said too much, or the deadline passed.
+	 * @return string|null Null when the child is gone or the deadline passed.
 	 */
-	private static function read_line( \Socket $socket, string &$buffer, int $limit, bool &$timeout ): ?string {
+	private static function read_line( \Socket $socket, string &$buffer, int $longest, int $limit, bool &$timeout ): ?string {
 		while ( true ) {
-			$end = strpos( $buffer, "\n" );
+			$end = \strpos( $buffer, "\n" );
 			if ( false !== $end ) {
-				$line   = substr( $buffer, 0, $end );
-				$buffer = substr( $buffer, $end + 1 );
+				$line   = \substr( $buffer, 0, $end );
+				$buffer = \substr( $buffer, $end + 1 );
 				return $line;
 			}
-			if ( strlen( $buffer ) > self::MAX_ANSWER ) {
-				return null;
+			if ( \strlen( $buffer ) > $longest ) {
+				$line   = $buffer;
+				$buffer = '';
+				return $line; // Whatever this is, it is not the grader's.
 			}
-			$left = $limit - hrtime( true );
+			$left = $limit - \hrtime( true );
 			if ( $left <= 0 ) {
 				$timeout = true;
 				return null;
 			}
-			$read   = array( $socket );
-			$none   = null;
-			$except = null;
-			if ( ! socket_select( $read, $none, $except, intdiv( $left, 1000000000 ), intdiv( $left % 1000000000, 1000 ) ) ) {
-				continue;
-			}
-			$chunk = '';
-			if ( ! socket_recv( $socket, $chunk, 65536, MSG_DONTWAIT ) ) {
+			$chunk = self::receive( $socket, $left );
+			if ( null === $chunk ) {
 				return null;
 			}
 			$buffer .= $chunk;
 		}
+	}
+
+	/**
+	 * Wait until the child, which has given its verdict, is done with the teardown.
+	 *
+	 * @param \Socket $socket The parent's end.
+	 * @param int     $limit  Deadline on the monotonic clock, in nanoseconds.
+	 */
+	private static function await_end( \Socket $socket, int $limit ): void {
+		do {
+			$left = $limit - \hrtime( true );
+		} while ( $left > 0 && null !== self::receive( $socket, $left ) );
+	}
+
+	/**
+	 * Receive what the child has sent.
+	 *
+	 * @param \Socket $socket The parent's end.
+	 * @param int     $left   How long to wait at most, in nanoseconds.
+	 * @return string|null Empty when nothing came in that time; null when the child has closed its end.
+	 */
+	private static function receive( \Socket $socket, int $left ): ?string {
+		$read   = array( $socket );
+		$none   = null;
+		$except = null;
+		if ( ! \socket_select( $read, $none, $except, \intdiv( $left, 1000000000 ), \intdiv( $left % 1000000000, 1000 ) ) ) {
+			return '';
+		}
+		$chunk = '';
+		return \socket_recv( $socket, $chunk, 65536, \MSG_DONTWAIT ) ? $chunk : null;
 	}
 
 	/**
@@ -216,21 +222,21 @@ final class Worker {
 	 */
 	private static function write( \Socket $socket, string $line, int $limit ): void {
 		$rest = $line;
-		socket_set_nonblock( $socket );
-		while ( '' !== $rest && hrtime( true ) < $limit ) {
+		\socket_set_nonblock( $socket );
+		while ( '' !== $rest && \hrtime( true ) < $limit ) {
 			$none   = null;
 			$write  = array( $socket );
 			$except = null;
-			if ( 1 !== socket_select( $none, $write, $except, 1 ) ) {
+			if ( 1 !== \socket_select( $none, $write, $except, 1 ) ) {
 				continue;
 			}
-			$sent = @socket_send( $socket, $rest, strlen( $rest ), MSG_DONTWAIT ); // phpcs:ignore WordPress.PHP.NoSilencedErrors -- A dead child is not an error here.
+			$sent = @\socket_send( $socket, $rest, \strlen( $rest ), \MSG_DONTWAIT ); // phpcs:ignore WordPress.PHP.NoSilencedErrors -- A dead child is not an error here.
 			if ( false === $sent ) {
 				break;
 			}
-			$rest = substr( $rest, $sent );
+			$rest = \substr( $rest, $sent );
 		}
-		socket_set_block( $socket );
+		\socket_set_block( $socket );
 	}
 
 	/**
@@ -242,18 +248,18 @@ final class Worker {
 	 */
 	private static function reap( int $child, bool $kill ): array {
 		if ( $kill ) {
-			posix_kill( $child, SIGKILL );
+			\posix_kill( $child, \SIGKILL );
 		}
 		$status = 0;
-		for ( $tries = 0; 0 === pcntl_waitpid( $child, $status, WNOHANG ); $tries++ ) {
+		for ( $tries = 0; 0 === \pcntl_waitpid( $child, $status, \WNOHANG ); $tries++ ) {
 			if ( 200 === $tries ) {
-				posix_kill( $child, SIGKILL ); // It closed its channel and lives on.
+				\posix_kill( $child, \SIGKILL ); // It closed its channel and lives on.
 			}
-			usleep( $tries < 20 ? 100 : 5000 );
+			\usleep( $tries < 20 ? 100 : 5000 );
 		}
 		return array(
-			'status' => pcntl_wifexited( $status ) ? pcntl_wexitstatus( $status ) : null,
-			'signal' => pcntl_wifsignaled( $status ) ? pcntl_wtermsig( $status ) : null,
+			'status' => \pcntl_wifexited( $status ) ? \pcntl_wexitstatus( $status ) : null,
+			'signal' => \pcntl_wifsignaled( $status ) ? \pcntl_wtermsig( $status ) : null,
 		);
 	}
 
@@ -263,13 +269,13 @@ final class Worker {
 	 * @param array<string, mixed> $message The message.
 	 */
 	private static function say( array $message ): void {
-		$line = json_encode( $message, JSON_INVALID_UTF8_SUBSTITUTE | JSON_PARTIAL_OUTPUT_ON_ERROR ) . "\n"; // phpcs:ignore WordPress.WP.AlternativeFunctions
-		for ( $sent = 0, $length = strlen( $line ); $sent < $length; $sent += $written ) {
-			$written = fwrite( STDOUT, substr( $line, $sent ) ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$line = \json_encode( $message, \JSON_INVALID_UTF8_SUBSTITUTE | \JSON_PARTIAL_OUTPUT_ON_ERROR ) . "\n"; // phpcs:ignore WordPress.WP.AlternativeFunctions
+		for ( $sent = 0, $length = \strlen( $line ); $sent < $length; $sent += $written ) {
+			$written = \fwrite( \STDOUT, \substr( $line, $sent ) ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 			if ( false === $written || 0 === $written ) {
 				exit( 1 );
 			}
 		}
-		fflush( STDOUT );
+		\fflush( \STDOUT );
 	}
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,6 +64,10 @@ class GradingThread:
         """Start the worker now. Raises EnvironmentFailure where it cannot be started."""
         self._ready()
 
+    def process_id(self) -> int:
+        """Give the id of the worker's outermost process, starting it if need be."""
+        return self._ready().process_id
+
     def abort(self) -> None:
         """Stop what is being graded, from any thread; its record says that the run was stopped."""
         self._aborted = True
@@ -105,8 +110,8 @@ def record_of(test: ExecutionTest, candidate: Candidate, outcome: Outcome, attem
             output=outcome.ending.stderr, attempt=attempt,
         )  # fmt: skip
     static = statement["static"]
-    assertions = _assertions(test, statement["assertions"])
     phase = Phase(statement["phase"]) if statement["phase"] else None
+    assertions = _assertions(test, statement["assertions"], complete=phase is None)
     score = _score(assertions)
     forbidden = tuple(
         item["description"]
@@ -135,7 +140,10 @@ def record_of(test: ExecutionTest, candidate: Candidate, outcome: Outcome, attem
     )
 
 
-def _assertions(test: ExecutionTest, results: list[Mapping[str, Any]]) -> tuple[AssertionResult, ...]:
+def _assertions(
+    test: ExecutionTest, results: list[Mapping[str, Any]], *, complete: bool
+) -> tuple[AssertionResult, ...]:
+    """Pair results with what was asked, in order; ``complete`` says that none may be missing."""
     return tuple(
         AssertionResult(
             type=str(authored.get("type", "")),
@@ -146,7 +154,7 @@ def _assertions(test: ExecutionTest, results: list[Mapping[str, Any]]) -> tuple[
             expected=result["expected"],
             actual=result["actual"],
         )
-        for authored, result in zip(effective_assertions(test), results, strict=False)
+        for authored, result in zip(effective_assertions(test), results, strict=complete)
     )
 
 
@@ -169,13 +177,16 @@ def _why_unsigned(outcome: Outcome) -> tuple[ErrorKind, Phase, str]:
     text = ending.stderr.strip()
     if "Allowed memory size" in text or "Out of memory" in text:
         return ErrorKind.OUT_OF_MEMORY, phase, _fatal(text) or "it ran out of memory"
-    if ending.signal is not None:
-        return ErrorKind.CRASH, phase, f"the process was killed by signal {ending.signal} {where}"
-    if ending.status == _FATAL_STATUS:
+    if ending.signal == _FATAL_SIGNAL or ending.status == _FATAL_STATUS:
         return ErrorKind.CRASH, phase, _fatal(text) or f"PHP ended with a fatal error {where}"
-    return ErrorKind.TAMPERED, phase, f"the process ended itself with status {ending.status} {where}"
+    if ending.signal is not None and ending.signal != _EXIT_SIGNAL:
+        return ErrorKind.CRASH, phase, f"the process was killed by signal {ending.signal} {where}"
+    return ErrorKind.TAMPERED, phase, f"the process ended itself {where}"
 
 
+# A child never lives through PHP's own shutdown: see Child::guard() in php/src/class-child.php.
+_EXIT_SIGNAL = signal.SIGTERM
+_FATAL_SIGNAL = signal.SIGABRT
 _FATAL_STATUS = 255
 
 

@@ -82,6 +82,11 @@ class Worker:
         """Whether this worker may grade another candidate."""
         return self._fit and self._process.poll() is None
 
+    @property
+    def process_id(self) -> int:
+        """The id of the worker's outermost process."""
+        return self._process.pid
+
     def close(self) -> None:
         """End the worker."""
         self._fit = False
@@ -102,19 +107,22 @@ class Worker:
         self._send(_first_request(self._count, nonce, test, candidate, limits), deadline)
         finished, forged = False, False
         verdict: Mapping[str, Any] | None = None
-        while (message := self._receive(deadline))["event"] != "done":
+        while (message := self._receive(deadline)).get("event") != "done":
             data = message.get("data")
-            if message["event"] == "candidate" and not finished and not forged:
+            if message.get("event") == "candidate" and not finished and not forged:
                 finished = _proves(data, nonce)
                 forged = not finished
                 second = _second_request(test, secret) if finished else {"abort": True}
                 self._send(second, deadline)
-            elif message["event"] == "verdict":
+            elif message.get("event") == "verdict" and finished and verdict is None:
                 verdict = _authentic(data, secret)
                 forged = forged or verdict is None
-        self._fit = bool(message["clean"])
+        self._fit = message.get("clean") is True
         ending = Ending(
-            message["status"], message["signal"], bool(message["timeout"]), str(message.get("stderr") or "")
+            message.get("status"),
+            message.get("signal"),
+            bool(message.get("timeout")),
+            str(message.get("stderr") or ""),
         )
         return Outcome(verdict, finished, forged, ending, (time.perf_counter() - started) * 1000)
 
@@ -233,7 +241,7 @@ def _proves(data: object, nonce: str) -> bool:
     """Whether a child's first line carries the nonce that only the grading function holds."""
     message = _object(data)
     told = None if message is None else message.get("nonce")
-    return isinstance(told, str) and hmac.compare_digest(told.encode(), nonce.encode())
+    return isinstance(told, str) and hmac.compare_digest(_bytes(told), nonce.encode())
 
 
 def _authentic(data: object, secret: str) -> Mapping[str, Any] | None:
@@ -244,8 +252,13 @@ def _authentic(data: object, secret: str) -> Mapping[str, Any] | None:
     verdict, mac = message.get("verdict"), message.get("mac")
     if not isinstance(verdict, str) or not isinstance(mac, str):
         return None
-    expected = hmac.new(secret.encode(), verdict.encode(), hashlib.sha256).hexdigest()
-    return _object(verdict) if hmac.compare_digest(mac.encode(), expected.encode()) else None
+    expected = hmac.new(secret.encode(), _bytes(verdict), hashlib.sha256).hexdigest()
+    return _object(verdict) if hmac.compare_digest(_bytes(mac), expected.encode()) else None
+
+
+def _bytes(text: str) -> bytes:
+    """Encode what a child said; JSON can name halves of surrogate pairs, which UTF-8 has no bytes for."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _object(text: object) -> Mapping[str, Any] | None:

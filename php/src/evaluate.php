@@ -1,0 +1,44 @@
+<?php
+/**
+ * The one place in which foreign code is run.
+ *
+ * Functions and no methods, so that the code gets no class of the grader's for its scope.
+ *
+ * @package Refcompare
+ */
+
+declare(strict_types=1);
+
+namespace Refcompare;
+
+/**
+ * Evaluate code in a frame that holds nothing of the grader's, and give what it returns.
+ *
+ * The code is taken from the variable before it runs: a stack trace shows the present value of
+ * each parameter of each frame, and would show an assertion to a callback inside it.
+ *
+ * @param string $code PHP text without an opening tag.
+ */
+function evaluate( string $code ): mixed {
+	return eval( take( $code ) ); // phpcs:ignore Squiz.PHP.Eval.Discouraged -- This is what a grader does.
+}
+
+/**
+ * Include a plugin's main file.
+ *
+ * @param string $file Absolute path.
+ */
+function load( string $file ): void {
+	include_once $file;
+}
+
+/**
+ * Hand a value over and forget it, so that no frame keeps it while code runs.
+ *
+ * @param string $value The variable to empty.
+ */
+function take( string &$value ): string {
+	$taken = $value;
+	$value = '';
+	return $taken;
+}
