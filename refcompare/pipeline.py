@@ -74,7 +74,7 @@ class _Graded:
     records: tuple[Record, ...]
     audit: Audit | None = None
     cheats: Mapping[str, Candidate] = field(default_factory=dict)
-    """The cheats that passed, by candidate name: what a confirmation runs again."""
+    """The cheats that were tried, by candidate name: what a confirmation runs again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +167,13 @@ def _grade(bench: Bench, piece: _Piece, plan: Plan) -> _Graded:
     # Mutants of a reference that does not pass say nothing about the test.
     cheats = battery(piece.test, mutants=plan.mutants if passes else 0, seed=plan.seed)
     audit = AuditPlan(piece.test.id, cheats, exhaustive=plan.exhaustive)
-    passing = {}
+    tried = {}
     while (candidate := audit.next()) is not None:
         record = bench.grade(piece.runtime, piece.test, candidate)
         audit.record(record)
         records.append(record)
-        if record.verdict is Verdict.PASS:
-            passing[candidate.name] = candidate
-    return _Graded(piece, tuple(records), audit.result(), passing)
+        tried[candidate.name] = candidate
+    return _Graded(piece, tuple(records), audit.result(), tried)
 
 
 def _confirm(
@@ -209,9 +208,9 @@ def _reruns(
     tests = {(arm.arm.name, test.id): test for arm in arms for test in arm.suites.tests}
     runtimes = {arm.arm.name: arm.runtime for arm in arms}
     cheats = {
-        (item.piece.test.id, name): candidate
+        (arm, item.piece.test.id, name): candidate
         for item in graded
-        if head.arm.name in item.piece.arms
+        for arm in item.piece.arms
         for name, candidate in item.cheats.items()
     }
     for arm, test_id, candidate_name in suspects(base, head):
@@ -220,10 +219,11 @@ def _reruns(
             continue  # invalid on this arm: there is nothing to run
         if candidate_name == REFERENCE:
             candidate = reference_candidate(test)
-        elif (test_id, candidate_name) in cheats:
-            candidate = cheats[test_id, candidate_name]
         else:
-            continue
+            # A label may stand for other code on the other arm: each arm runs its own again, and
+            # an arm that has not tried a cheat of that name is asked about the head's.
+            own = cheats.get((arm, test_id, candidate_name))
+            candidate = own or cheats[head.arm.name, test_id, candidate_name]
         for attempt in range(2, 2 + times):
             yield _Rerun(arm, test, candidate, runtimes[arm], attempt)
 
