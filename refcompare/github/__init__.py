@@ -1,0 +1,1 @@
+"""GitHub: what an event means, and where a comparison is shown there."""
