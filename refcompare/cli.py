@@ -215,8 +215,7 @@ def show(test_id: str, results: Path | None, as_json: bool) -> None:
 
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
-@click.option("--sandbox", is_flag=True, help="Probe the sandbox: what must be denied, what must work.")
-def doctor(as_json: bool, sandbox: bool) -> None:
+def doctor(as_json: bool) -> None:
     """Say what is installed, what is missing, and the command that mends it.
 
     \b
@@ -224,7 +223,7 @@ def doctor(as_json: bool, sandbox: bool) -> None:
     """
     from refcompare.commands import run_doctor
 
-    _exit(run_doctor(as_json, sandbox, sys.stdout))
+    _exit(run_doctor(as_json, sys.stdout))
 
 
 @cli.command()

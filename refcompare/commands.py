@@ -144,7 +144,7 @@ def show_test(start: Path, test_id: str, results: Path | None, as_json: bool, ou
     return 0
 
 
-def run_doctor(as_json: bool, sandbox: bool, out: TextIO) -> int:
+def run_doctor(as_json: bool, out: TextIO) -> int:
     """Say what is installed; the status is 3 where grading can't work."""
     from refcompare import doctor
 
@@ -287,6 +287,8 @@ def _run(
         for run in runs:
             writers[run.arm.name].finish(run)
         cache.prune()
+        if problem := cache.stats().problem:
+            reporter.say(f"verdicts are not kept for the next run: {problem}")
     return runs, interrupted
 
 

@@ -46,11 +46,15 @@ class Memory:
     def keep(
         self, test: ExecutionTest, candidate: Candidate, runtime: Runtime, limits: Limits, record: Record
     ) -> None:
-        """Remember a record for this run, and for later ones."""
-        [key] = verdict_keys([(test, candidate)], runtime.environment, limits)
-        self._seen[key] = record
+        """Remember a record for this run, and for later ones.
+
+        Later attempts go to the cache too: it forgets a verdict that it is told in two ways.
+        """
+        if record.attempt == 1:
+            [key] = verdict_keys([(test, candidate)], runtime.environment, limits)
+            self._seen[key] = record
         if self._cache is not None:
-            self._cache.put(test, candidate, runtime.environment, limits, record)
+            self._cache.put(test, candidate, runtime.environment, limits, replace(record, attempt=1))
 
 
 class Bench:
@@ -75,8 +79,7 @@ class Bench:
             grader = self._graders[id(runtime)] = GradingThread(runtime)
             grader.prepare()
         record = grader.grade(test, candidate, self._limits, attempt)
-        if attempt == 1:
-            self._memory.keep(test, candidate, runtime, self._limits, record)
+        self._memory.keep(test, candidate, runtime, self._limits, record)
         return record
 
     def close(self) -> None:
