@@ -1,11 +1,13 @@
 """The boundary around hostile code: bubblewrap, a seccomp filter, an unprivileged uid.
 
 Nothing of the host is visible inside but system files, read-only, and what is bound on purpose.
-There is no network, no environment, no other process and, unless asked for, no ``/proc``.
+There is no network, no environment, no other process and, unless asked for, no ``/proc``. Where
+something can be written, nothing can be executed.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
@@ -13,10 +15,12 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import refcompare
 from refcompare.errors import EnvironmentFailure
 
 UNPRIVILEGED_ID = 61987
@@ -26,6 +30,11 @@ to people and services, so that it owns nothing and no other process."""
 _SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_SOURCES = ("/usr/src", "/usr/local/src")
+"""Where checkouts lie below /usr, which is visible inside; a candidate could read its tests there."""
+
+_FILES = 65536
+"""How many files and directories each writable place may hold."""
 
 # Calls that no grader needs: looking into or steering another process, shared memory and queues
 # that outlive their maker, new kernel surfaces. Numbers are per architecture; names that an
@@ -45,7 +54,7 @@ _DENIED_X86_64 = {
     "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
     "kexec_file_load": 320, "swapon": 167, "swapoff": 168, "reboot": 169, "acct": 163,
     "syslog": 103, "lookup_dcookie": 212, "move_pages": 279, "migrate_pages": 256,
-    "process_madvise": 440, "process_mrelease": 448,
+    "process_madvise": 440, "process_mrelease": 448, "fanotify_init": 300, "fspick": 433,
 }  # fmt: skip
 _DENIED_AARCH64 = {
     "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_open": 434,
@@ -62,47 +71,68 @@ _DENIED_AARCH64 = {
     "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
     "swapon": 224, "swapoff": 225, "reboot": 142, "acct": 89, "syslog": 116, "lookup_dcookie": 18,
     "move_pages": 239, "migrate_pages": 238, "process_madvise": 440, "process_mrelease": 448,
+    "fanotify_init": 262, "fspick": 433,
 }  # fmt: skip
-_ARCHITECTURES: dict[str, tuple[int, dict[str, int], int]] = {
-    # machine: (AUDIT_ARCH, denied calls, prlimit64)
-    "x86_64": (0xC000003E, _DENIED_X86_64, 302),
-    "aarch64": (0xC00000B7, _DENIED_AARCH64, 261),
+# Calls that are judged by their first argument.
+_ON_ITSELF = {"x86_64": 302, "aarch64": 261}  # prlimit64: a pid, 0 for the caller
+_FAMILIES = {"x86_64": 41, "aarch64": 198}  # socket: an address family
+
+_FIRST_UNKNOWN = 463
+"""Calls from this number on came after Linux 6.12, and what they can do was not considered here."""
+
+_ARCHITECTURES: dict[str, tuple[int, dict[str, int]]] = {
+    # machine: (AUDIT_ARCH, denied calls)
+    "x86_64": (0xC000003E, _DENIED_X86_64),
+    "aarch64": (0xC00000B7, _DENIED_AARCH64),
 }
 
 _BPF_LD_W_ABS, _BPF_JEQ, _BPF_JGE, _BPF_RET = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _EPERM, _KILL = 0x7FFF0000, 0x00050000 | 1, 0x80000000
+_AT_NUMBER, _AT_ARCHITECTURE, _AT_FIRST_ARGUMENT = 0, 4, 16
+_ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
+_AF_UNIX = 1
 _X32_BIT = 0x40000000
 
 
-def seccomp_filter(machine: str | None = None) -> bytes | None:
+def seccomp_filter(machine: str | None = None, *, internet: bool = False) -> bytes | None:
     """Give a compiled filter for ``bwrap --seccomp``; None for an architecture without one.
 
-    Denied calls fail with EPERM. ``prlimit64`` is allowed on the caller itself only (pid 0), so
-    that a process can lower its own limits but not another's.
+    Denied calls fail with EPERM, calls that are too new to be judged with ENOSYS. ``prlimit64`` is
+    allowed on the caller itself only, so that a process can lower its own limits but not another's.
+    Sockets are Unix sockets only, unless ``internet`` allows the other families too.
     """
-    known = _ARCHITECTURES.get(machine or platform.machine())
-    if known is None:
+    machine = machine or platform.machine()
+    if machine not in _ARCHITECTURES:
         return None
-    audit_arch, denied, prlimit = known
+    audit_arch, denied = _ARCHITECTURES[machine]
     program: list[tuple[int, int, int, int]] = [
-        (_BPF_LD_W_ABS, 0, 0, 4),  # the architecture
+        (_BPF_LD_W_ABS, 0, 0, _AT_ARCHITECTURE),
         (_BPF_JEQ, 1, 0, audit_arch),
         (_BPF_RET, 0, 0, _KILL),
-        (_BPF_LD_W_ABS, 0, 0, 0),  # the call's number
+        (_BPF_LD_W_ABS, 0, 0, _AT_NUMBER),
         (_BPF_JGE, 0, 1, _X32_BIT),
-        (_BPF_RET, 0, 0, _KILL if audit_arch == 0xC000003E else _EPERM),
+        (_BPF_RET, 0, 0, _KILL),
+        (_BPF_JGE, 0, 1, _FIRST_UNKNOWN),
+        (_BPF_RET, 0, 0, _FAIL | _ENOSYS),
     ]
     for number in sorted(denied.values()):
-        program += [(_BPF_JEQ, 0, 1, number), (_BPF_RET, 0, 0, _EPERM)]
-    program += [
-        (_BPF_JEQ, 0, 4, prlimit),
-        (_BPF_LD_W_ABS, 0, 0, 16),  # the low half of the first argument, a pid
-        (_BPF_JEQ, 1, 0, 0),
-        (_BPF_RET, 0, 0, _EPERM),
-        (_BPF_RET, 0, 0, _ALLOW),
-        (_BPF_RET, 0, 0, _ALLOW),
-    ]
+        program += [(_BPF_JEQ, 0, 1, number), (_BPF_RET, 0, 0, _FAIL | _EPERM)]
+    program += _only_with(_ON_ITSELF[machine], 0, _EPERM)
+    if not internet:
+        program += _only_with(_FAMILIES[machine], _AF_UNIX, _EAFNOSUPPORT)
+    program.append((_BPF_RET, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
+
+
+def _only_with(number: int, value: int, error: int) -> list[tuple[int, int, int, int]]:
+    """Allow a call with this first argument (its low 32 bits: the kernel takes an int) and no other."""
+    return [
+        (_BPF_JEQ, 0, 4, number),
+        (_BPF_LD_W_ABS, 0, 0, _AT_FIRST_ARGUMENT),
+        (_BPF_JEQ, 0, 1, value),
+        (_BPF_RET, 0, 0, _ALLOW),
+        (_BPF_RET, 0, 0, _FAIL | error),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +145,10 @@ class Mount:
     writable: bool = False
     size: int = 0
 
-    def arguments(self) -> list[str]:
-        """Give bubblewrap's arguments for this mount."""
+    def arguments(self, staged: str | None = None) -> list[str]:
+        """Give bubblewrap's arguments for this mount; ``staged`` is where its tmpfs was made already."""
+        if staged is not None:
+            return ["--bind", staged, self.inside]
         if self.source is None:
             return ["--size", str(self.size), "--tmpfs", self.inside]
         return ["--bind" if self.writable else "--ro-bind", str(self.source), self.inside]
@@ -126,16 +158,21 @@ class Mount:
 class Sandbox:
     """What a sandboxed process sees: system files, ``mounts`` in their order, ``environment``.
 
-    Every other path is absent, and what is not a writable mount or a tmpfs is read-only.
+    Every other path is absent, and what is not a writable mount or a tmpfs is read-only. There is
+    a loopback interface of its own, on which ``internet`` sockets can be made, and nothing beyond.
     """
 
     mounts: tuple[Mount, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = "/"
     proc: bool = False
+    internet: bool = False
 
-    def arguments(self, seccomp_fd: int | None = None) -> list[str]:
-        """Give the command line up to and with the ``--`` before the command."""
+    def arguments(self, seccomp_fd: int | None = None, *, staged: bool = False) -> list[str]:
+        """Give the command line up to and with the ``--`` before the command.
+
+        ``staged`` says that the tmpfs of each mount lies at its number below ``STAGE`` already.
+        """
         line = [
             bubblewrap(), "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc",
             "--unshare-uts", "--unshare-cgroup-try", "--disable-userns", "--uid", "1000", "--gid",
@@ -149,8 +186,9 @@ class Sandbox:
             line += ["--proc", "/proc"]
             for masked in ("sys", "irq", "bus", "fs", "acpi"):
                 line += ["--ro-bind-try", f"/proc/{masked}", f"/proc/{masked}"]
-        for mount in self.mounts:
-            line += mount.arguments()
+        for number, mount in enumerate(self.mounts):
+            made = staged and mount.source is None
+            line += mount.arguments(f"{STAGE}/{number}" if made else None)
         line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.directory]
         if seccomp_fd is not None:
             line += ["--seccomp", str(seccomp_fd)]
@@ -162,21 +200,81 @@ class Sandbox:
         The process ends with the calling thread. As root, the sandbox runs as an unprivileged uid.
         Raises EnvironmentFailure where bubblewrap is missing.
         """
-        # Some files below /proc/sys answer to uid 0 of the host, whatever the uid inside.
-        root = os.geteuid() == 0
-        with _filter_descriptor() as descriptor:
+        sizes = {str(number): mount.size for number, mount in enumerate(self.mounts) if not mount.source}
+        staged = bool(sizes) and can_forbid_execution()
+        with _filter_descriptor(self.internet) as descriptor:
+            line = [*self.arguments(descriptor, staged=staged), *command]
             return subprocess.Popen(
-                [*self.arguments(descriptor), *command],
+                [*_stage(sizes), *line] if staged else line,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={},
-                close_fds=True,
                 pass_fds=() if descriptor is None else (descriptor,),
-                user=UNPRIVILEGED_ID if root else None,
-                group=UNPRIVILEGED_ID if root else None,
-                extra_groups=() if root else None,
+                **_unprivileged(),
             )
+
+
+def _unprivileged() -> dict[str, Any]:
+    """How a sandbox is started: with no environment, and never with the host's uid 0.
+
+    Some files below /proc/sys answer to uid 0 of the host, whatever the uid inside.
+    """
+    settings: dict[str, Any] = {"env": {}, "close_fds": True}
+    if os.geteuid() == 0:
+        settings |= {"user": UNPRIVILEGED_ID, "group": UNPRIVILEGED_ID, "extra_groups": ()}
+    return settings
+
+
+STAGE = "/sys"
+"""Where writable places are made before a sandbox takes them: a directory that every Linux has and
+no mount has its source in. Only the sandbox's own first namespace sees them there."""
+
+# bubblewrap makes no tmpfs on which nothing can be executed, but it keeps the flags of what it binds.
+# So an outer one, which hides nothing, makes them with mount(8) and then becomes the inner one.
+_STAGE_SCRIPT = f"""
+set -e
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+options=noexec,nosuid,nodev,mode=0755
+mount -t tmpfs -o $options,size=64k tmpfs {STAGE}
+while [ "$1" != -- ]; do
+    mkdir "{STAGE}/$1"
+    mount -t tmpfs -o "$options,nr_inodes={_FILES},size=$2" tmpfs "{STAGE}/$1"
+    shift 2
+done
+shift
+exec "$@"
+"""
+
+
+def _stage(sizes: Mapping[str, int]) -> list[str]:
+    """Give the command that makes a tmpfs of so many bytes for each name, up to the inner command."""
+    pairs = [text for name, size in sizes.items() for text in (name, str(size))]
+    return [
+        bubblewrap(), "--unshare-user", "--uid", "0", "--gid", "0", "--die-with-parent",
+        # To mount, and to map the uid that is 0 here into the inner namespace.
+        "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETFCAP", "--dev-bind", "/", "/",
+        "--", "/bin/sh", "-c", _STAGE_SCRIPT, "sh", *pairs, "--",
+    ]  # fmt: skip
+
+
+@functools.cache
+def can_forbid_execution() -> bool:
+    """Whether what a sandboxed process writes can be kept from being executed here, found out by trying.
+
+    Some systems let bubblewrap make a namespace and deny what it starts therein to mount anything.
+    """
+    try:
+        tried = subprocess.run(
+            [*_stage({"0": 4096}), *Sandbox((Mount("/tmp", size=4096),)).arguments(staged=True), "/bin/true"],  # noqa: S108
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=20,
+            check=False,
+            **_unprivileged(),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return tried.returncode == 0
 
 
 def _system_mounts() -> list[str]:
@@ -192,12 +290,23 @@ def _system_mounts() -> list[str]:
     line += ["--tmpfs", "/dev"]
     for device in _DEVICES:
         line += ["--dev-bind", device, device]
+    for hidden in _hidden():
+        line += ["--tmpfs", hidden, "--remount-ro", hidden]
     return line
 
 
+def _hidden() -> list[str]:
+    """Directories below /usr that hold no system files: checkouts, and this program with its tests."""
+    here = [Path(path) for path in (*_SOURCES, os.path.realpath(refcompare.__path__[0]))]
+    with suppress(FileNotFoundError):  # a working directory that has been removed
+        here.append(Path.cwd())
+    inside = [path for path in here if path.is_dir() and Path("/usr") in path.parents]
+    return sorted({str(path) for path in inside if not any(other in path.parents for other in inside)})
+
+
 @contextmanager
-def _filter_descriptor() -> Iterator[int | None]:
-    program = seccomp_filter()
+def _filter_descriptor(internet: bool) -> Iterator[int | None]:
+    program = seccomp_filter(internet=internet)
     if program is None:
         yield None
         return

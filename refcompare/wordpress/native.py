@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
+from refcompare.errors import EnvironmentFailure
 from refcompare.results import Environment
-from refcompare.sandbox import Mount, Sandbox
+from refcompare.sandbox import Mount, Sandbox, can_forbid_execution
 from refcompare.wordpress.graders import Grader
 from refcompare.wordpress.php import Php
 from refcompare.wordpress.php_settings import DISABLED_FUNCTIONS as DISABLED_FUNCTIONS
@@ -37,7 +39,16 @@ class NativeRuntime:
         )
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start a worker in a sandbox without ``/proc`` and without network."""
+        """Start a worker in a sandbox without ``/proc`` and without network.
+
+        Raises EnvironmentFailure where this PHP could not be confined.
+        """
+        if self._loads_native_code() and not can_forbid_execution():
+            raise EnvironmentFailure(
+                f"PHP {self.php.version} loads native code that a candidate could have written, and this "
+                "system does not let the sandbox forbid it (bubblewrap may not mount): use PHP 8.3 or "
+                "older, or `--runtime docker`"
+            )
         line = worker_command(str(self.php.binary))
         command = [line[0], "-n", *php_settings(extension_lines(self.php), self.php.extension_directory)]
         return Sandbox(
@@ -50,6 +61,10 @@ class NativeRuntime:
         """End a worker; its namespace goes with it."""
         end_process(process)
 
+    def _loads_native_code(self) -> bool:
+        """Whether PHP itself offers to load native code from any file: Pdo\\Sqlite::loadExtension()."""
+        return tuple(int(part) for part in self.php.series.split(".")) >= (8, 4)
+
     def _mounts(self) -> tuple[Mount, ...]:
         """The site read-only, with a fresh wp-content over it that holds the site's own entries."""
         content = self.site.root / "wp-content"
@@ -61,9 +76,12 @@ class NativeRuntime:
             Mount("/grader", self.grader.path),
             Mount("/site", self.site.root),
             Mount("/site/wp-content", size=WRITABLE_BYTES),
+            # Mounts of their own, since the place of a mount can be neither renamed nor removed.
+            Mount("/site/wp-content/plugins", size=WRITABLE_BYTES),
+            Mount("/site/wp-content/themes", size=WRITABLE_BYTES),
         ]
         if not self.php.binary.is_relative_to("/usr"):
-            mounts.append(Mount(str(self.php.binary.parent.parent), self.php.binary.parent.parent))
+            mounts.append(self._php_mount())
         for entry in sorted(content.iterdir()):
             if entry.name in ("plugins", "themes"):
                 inner = [(f"{entry.name}/{child.name}", child) for child in sorted(entry.iterdir())]
@@ -73,3 +91,13 @@ class NativeRuntime:
                 inner = [(entry.name, entry)]
             mounts += [Mount(f"/site/wp-content/{name}", path) for name, path in inner]
         return tuple(mounts)
+
+    def _php_mount(self) -> Mount:
+        """A PHP that is not the system's, with the directory that holds its ``bin`` and libraries."""
+        prefix = self.php.binary.parent.parent
+        if any(path == prefix or prefix in path.parents for path in (Path.home(), Path.cwd())):
+            raise EnvironmentFailure(
+                f"The PHP at {self.php.binary} cannot grade: candidates would see {prefix} with all that is "
+                "in it; install PHP in a directory of its own, or use the system's"
+            )
+        return Mount(str(prefix), prefix)

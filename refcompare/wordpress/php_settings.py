@@ -25,7 +25,8 @@ EXTENSIONS = frozenset((
 # defines a putenv that does nothing); a replaced wrapper of file:// gives an assertion other
 # files than it asks for.
 DISABLED_FUNCTIONS = (
-    "dl", "putenv", "stream_wrapper_unregister", "stream_wrapper_restore", "pcntl_exec", "pcntl_alarm", "pcntl_async_signals", "pcntl_signal",
+    "dl", "putenv", "stream_wrapper_unregister", "stream_wrapper_restore",
+    "pcntl_exec", "pcntl_alarm", "pcntl_async_signals", "pcntl_signal",
     "pcntl_signal_dispatch", "pcntl_signal_get_handler", "pcntl_sigprocmask", "pcntl_sigwaitinfo",
     "pcntl_sigtimedwait", "pcntl_setpriority", "pcntl_getpriority", "pcntl_unshare", "pcntl_rfork",
     "pcntl_forkx", "pcntl_setns", "pcntl_setcpuaffinity", "pcntl_getcpuaffinity", "pcntl_waitid",
