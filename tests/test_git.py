@@ -834,18 +834,19 @@ class TestWorktree:
         self, scratch: Scratch, tmp_path: Path
     ) -> None:
         (tmp_path / "away!").write_text("secret")
-        for name in ("xx/away!", ".gix/config"):
+        for name in ("--/away!", ".gix/config"):
             scratch.write(name, "x")
         scratch.git("add", "-A")
         index = scratch.path / ".git" / "index"
         forged = (
-            index.read_bytes()[:-20].replace(b"xx/away!", b"../away!").replace(b".gix/config", b".git/config")
+            index.read_bytes()[:-20].replace(b"--/away!", b"../away!").replace(b".gix/config", b".git/config")
         )
         index.write_bytes(forged + hashlib.sha1(forged).digest())
         with Repository.discover(scratch.path) as repository:
             try:
                 paths = set(contents(repository.resolve("WORKTREE")))
-            except EnvironmentFailure:  # newer releases of git refuse such an index
+            except EnvironmentFailure as error:  # a git that refuses such an index will do
+                assert "`git ls-files` failed" in str(error)
                 return
         assert not paths & {"../away!", ".git/config"}
 
