@@ -73,8 +73,6 @@ class _Graded:
     piece: _Piece
     records: tuple[Record, ...]
     audit: Audit | None = None
-    cheats: Mapping[str, Candidate] = field(default_factory=dict)
-    """The cheats that were tried, by candidate name: what a confirmation runs again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ def run_arms(
                     listener.recorded(name, record)
             listener.advance()
         if len(arms) == 2 and plan.confirm:
-            _confirm(arms, results(False), graded, plan, memory, listener, reruns)
+            _confirm(arms, results(False), plan, memory, listener, reruns)
     except KeyboardInterrupt:
         raise Interrupted(results(True)) from None
     return results(False)
@@ -167,26 +165,23 @@ def _grade(bench: Bench, piece: _Piece, plan: Plan) -> _Graded:
     # Mutants of a reference that does not pass say nothing about the test.
     cheats = battery(piece.test, mutants=plan.mutants if passes else 0, seed=plan.seed)
     audit = AuditPlan(piece.test.id, cheats, exhaustive=plan.exhaustive)
-    tried = {}
     while (candidate := audit.next()) is not None:
         record = bench.grade(piece.runtime, piece.test, candidate)
         audit.record(record)
         records.append(record)
-        tried[candidate.name] = candidate
-    return _Graded(piece, tuple(records), audit.result(), tried)
+    return _Graded(piece, tuple(records), audit.result())
 
 
 def _confirm(
     arms: Sequence[ArmInput],
     results: tuple[RunResult, ...],
-    graded: Iterable[_Graded],
     plan: Plan,
     memory: Memory,
     listener: Listener,
     reruns: Mapping[str, list[Record]],
 ) -> None:
     """Run again, on both sides, whatever would be reported as a change for the worse."""
-    wanted = list(_reruns(arms, results, graded, plan.confirm))
+    wanted = list(_reruns(arms, results, plan.confirm))
     if not wanted:
         return
     listener.begin("confirming", len(wanted))
@@ -201,18 +196,10 @@ def _rerun(bench: Bench, rerun: _Rerun) -> tuple[str, Record]:
     return rerun.arm, bench.grade(rerun.runtime, rerun.test, rerun.candidate, rerun.attempt)
 
 
-def _reruns(
-    arms: Sequence[ArmInput], results: tuple[RunResult, ...], graded: Iterable[_Graded], times: int
-) -> Iterable[_Rerun]:
+def _reruns(arms: Sequence[ArmInput], results: tuple[RunResult, ...], times: int) -> Iterable[_Rerun]:
     base, head = results
     tests = {(arm.arm.name, test.id): test for arm in arms for test in arm.suites.tests}
     runtimes = {arm.arm.name: arm.runtime for arm in arms}
-    cheats = {
-        (arm, item.piece.test.id, name): candidate
-        for item in graded
-        for arm in item.piece.arms
-        for name, candidate in item.cheats.items()
-    }
     for arm, test_id, candidate_name in suspects(base, head):
         test = tests.get((arm, test_id))
         if test is None:
@@ -221,11 +208,16 @@ def _reruns(
             candidate = reference_candidate(test)
         else:
             # A label may stand for other code on the other arm: each arm runs its own again, and
-            # an arm that has not tried a cheat of that name is asked about the head's.
-            own = cheats.get((arm, test_id, candidate_name))
-            candidate = own or cheats[head.arm.name, test_id, candidate_name]
+            # an arm for which there is no cheat of that name is asked about the head's.
+            own = _cheats(test).get(candidate_name)
+            candidate = own or _cheats(tests[head.arm.name, test_id])[candidate_name]
         for attempt in range(2, 2 + times):
             yield _Rerun(arm, test, candidate, runtimes[arm], attempt)
+
+
+def _cheats(test: ExecutionTest) -> Mapping[str, Candidate]:
+    """Give a test's cheats by candidate name. Planned anew, since keeping those of every test is dear."""
+    return {exploit.candidate.name: exploit.candidate for exploit in battery(test, mutants=0).exploits}
 
 
 def _result(
