@@ -125,12 +125,12 @@ def show_test(start: Path, test_id: str, results: Path | None, as_json: bool, ou
     """Show all that is known of one test."""
     with open_workbench(start, Choice()) as workbench:
         directory = results or workbench.results_directory
-        if not (directory / "head").is_dir():
+        names = [name for name in ("base", "head") if (directory / name / store.RUN).is_file()]
+        if not names:
             raise UsageError(
                 f"There are no results in {directory}: compare two refs first, "
                 "or give --results a directory that --output wrote."
             )
-        names = [name for name in ("base", "head") if (directory / name).is_dir()]
         runs = [store.read_run(directory, name) for name in names]
         definitions = {
             run.arm.name: found
