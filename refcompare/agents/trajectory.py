@@ -25,6 +25,7 @@ class Call:
 
     ``output`` is what the tool really returned to the model, decoded with replacement;
     ``seconds`` counts from the start of the agent, ``duration`` is None where it is unknown.
+    ``exit_code`` is that of the command that the call ran, None where it ran none or none is known.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Call:
     seconds: float | None = None
     duration: float | None = None
     id: str = ""
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
