@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from refcompare.errors import EnvironmentFailure, UsageError
-from refcompare.git import printable
 from refcompare.tree import Tree
+from refcompare.wording import printable
 
 _log = logging.getLogger(__name__)
 

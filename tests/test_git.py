@@ -332,6 +332,7 @@ class TestRefusals:
 
     def test_hostile_names_are_shown_without_their_power(self, scratch: Scratch) -> None:
         assert "'x\\x1b[31m\\u202ey\\n'" in refusal(scratch.path, "x\x1b[31m\u202ey\n")
+        assert "'caf\\xe9'" in refusal(scratch.path, "caf\udce9")
 
     def test_a_repository_without_commits_says_so(self, tmp_path: Path) -> None:
         scratch = Scratch.create(tmp_path / "empty")
