@@ -22,7 +22,8 @@ Runtime = Literal["auto", "native", "docker"]
 
 # A key is part of a hidden marker, of an artifact's name and of a cache's.
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9._:/-]{0,254}")
+# An image's name, perhaps with a host and its port, and no tag after it.
+IMAGE_REPOSITORY = re.compile(r"(?:[a-z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
 _OPTION = re.compile(r"(?P<option>--[a-z-]+)(?:(?:=|\s+)(?P<value>.*))?")
 _OWN_OPTIONS = ("--output", "--format", "--quiet", "--dry-run", "--help")
 
@@ -156,5 +157,5 @@ _READERS: Mapping[str, Callable[[str, str], Any]] = {
     "key": _pattern(_KEY, "up to 64 letters, digits, dots, hyphens and underscores"),
     "check_run": _flag,
     "artifact": _pattern(_KEY, "up to 64 letters, digits, dots, hyphens and underscores"),
-    "image_repository": _pattern(_IMAGE, "a repository of images without a tag"),
+    "image_repository": _pattern(IMAGE_REPOSITORY, "a repository of images without a tag"),
 }
