@@ -12,6 +12,7 @@ import click
 
 from refcompare import __version__
 from refcompare.errors import RefcompareError
+from refcompare.github.commands import action
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -286,6 +287,9 @@ def wordpress_path(release: str | None) -> None:
     from refcompare.commands import wordpress_directory
 
     _exit(wordpress_directory(release, sys.stdout))
+
+
+cli.add_command(action)
 
 
 def _exit(status: int) -> None:
