@@ -324,6 +324,12 @@ class TestFetching:
         found = resolved(request(event, base=ref), checkout(scratch))
         assert found == Resolved(project.main[expected], project.merge)
 
+    def test_a_forks_pull_request_can_be_compared_by_hand(self, project: Project, tmp_path: Path) -> None:
+        scratch = project.shallow(tmp_path / "work", "main")
+        event = runner("workflow_dispatch", sha=project.main[-1], ref="refs/heads/main")
+        found = resolved(request(event, head="refs/pull/12/merge"), checkout(scratch))
+        assert found == Resolved(project.main[-1], project.merge)
+
     def test_a_merge_group_is_compared_with_its_base(self, project: Project, tmp_path: Path) -> None:
         scratch = project.shallow(tmp_path / "work", project.merge)
         group = {"merge_group": {"base_sha": project.main[-1], "head_sha": project.merge}}
