@@ -63,10 +63,7 @@ final class Assertions {
 	}
 
 	/**
-	 * Look at the site under the grader's rules.
-	 *
-	 * Garbage is collected only here: elsewhere a destructor of the candidate's could run while
-	 * what is expected is an argument of a function on the stack.
+	 * Look at the site under the grader's rules, and come back without what could run on its own.
 	 *
 	 * @param array<string, mixed> $question Where to look. Emptied at once.
 	 * @return mixed What was seen.
@@ -75,7 +72,6 @@ final class Assertions {
 		$asked    = $question;
 		$question = array();
 		Evaluator::arm();
-		\gc_enable();
 		try {
 			return self::observe( $asked );
 		} finally {

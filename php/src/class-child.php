@@ -14,6 +14,11 @@ namespace Refcompare;
  */
 final class Child {
 
+	/**
+	 * The file that keeps what a child writes to its standard streams, and what PHP died of.
+	 */
+	public const CAPTURE = '/scratch/output';
+
 	private const FATAL = \E_ERROR | \E_PARSE | \E_CORE_ERROR | \E_COMPILE_ERROR | \E_USER_ERROR | \E_RECOVERABLE_ERROR;
 
 	private const FILE_BYTES       = 67108864;
@@ -36,7 +41,8 @@ final class Child {
 	 * most while the assertions arrive: whatever a candidate prepared to fail just then (a
 	 * timer, exhausted memory) must not leave code of its own running beside them.
 	 *
-	 * SIGTERM says that the child ended itself, SIGABRT that PHP met a fatal error.
+	 * SIGTERM says that the child ended itself, SIGABRT that PHP met a fatal error. The error goes
+	 * into a file opened anew: a stream that a candidate can reach may carry a filter of its own.
 	 */
 	public static function guard(): void {
 		$parent = \posix_getpid();
@@ -47,8 +53,13 @@ final class Child {
 					return;
 				}
 				\ini_set( 'memory_limit', '-1' ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed -- The next call may need a few bytes.
-				$last = \error_get_last();
-				\posix_kill( $self, null !== $last && 0 !== ( $last['type'] & self::FATAL ) ? \SIGABRT : \SIGTERM );
+				$last  = \error_get_last();
+				$fatal = null !== $last && 0 !== ( $last['type'] & self::FATAL );
+				if ( $fatal ) {
+					$text = "\nFatal error: {$last['message']} in {$last['file']}:{$last['line']}\n";
+					@\file_put_contents( self::CAPTURE, $text, \FILE_APPEND ); // phpcs:ignore WordPress.PHP.NoSilencedErrors, WordPress.WP.AlternativeFunctions
+				}
+				\posix_kill( $self, $fatal ? \SIGABRT : \SIGTERM );
 				\posix_kill( $self, \SIGKILL );
 			}
 		);
@@ -61,20 +72,18 @@ final class Child {
 	 * thread, so that nothing of it can run beside or after the grading. Other limits may already
 	 * be stricter on this machine, and then stay so.
 	 *
-	 * @param array<string, int|float> $limits  Seconds, and bytes of memory.
-	 * @param string                   $capture File that keeps what is written to the standard streams.
+	 * @param array<string, int|float> $limits Seconds, and bytes of memory.
 	 */
-	public static function begin( array $limits, string $capture ): void {
+	public static function begin( array $limits ): void {
 		\posix_setsid();
 		\fclose( \STDIN ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		\fclose( \STDOUT ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		\fclose( \STDERR ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		self::$streams = array(
 			\fopen( '/dev/null', 'r' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
-			\fopen( $capture, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
-			\fopen( $capture, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
+			\fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
+			\fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
 		);
-		\ini_set( 'display_errors', 'stderr' ); // phpcs:ignore WordPress.PHP.IniSet -- WordPress has switched it off.
 		$memory = (int) $limits['memory'];
 		\ini_set( 'memory_limit', (string) $memory ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed
 		$seconds = (int) \ceil( $limits['seconds'] ) + 1;

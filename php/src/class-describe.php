@@ -44,11 +44,11 @@ final class Describe {
 	/**
 	 * What was thrown: class for PHP's own errors, then the message.
 	 *
-	 * @param \Throwable $thrown The throwable. Its message accessor is final and so safe to call,
-	 *                           but gives whatever a derived class has put there.
+	 * @param \Throwable $thrown The throwable. Its message may be an object, which getMessage()
+	 *                           would convert to a string.
 	 */
 	public static function thrown( \Throwable $thrown ): string {
-		$message = $thrown->getMessage();
+		$message = \get_mangled_object_vars( $thrown )["\0*\0message"] ?? null;
 		$message = \is_string( $message ) ? self::cut( $message, 2000 ) : self::value( $message );
 		return $thrown instanceof \ErrorException ? $message : \get_class( $thrown ) . ': ' . $message;
 	}

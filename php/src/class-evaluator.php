@@ -31,14 +31,23 @@ final class Evaluator {
 	/**
 	 * Evaluate code and give what it returns.
 	 *
+	 * Garbage is collected only while the code runs: elsewhere a destructor of the candidate's,
+	 * run by the collector, would find code and expectations among the arguments on the stack.
+	 *
 	 * @param string $code PHP text, with or without an opening tag.
 	 * @return mixed Whatever the code returns.
 	 */
 	public static function evaluate( string $code ): mixed {
+		\gc_disable();
 		self::arm();
 		$bare = \preg_replace( '/^\s*<\?php\b\s*/i', '', $code, 1 ) ?? $code;
 		$code = '';
-		return evaluate( take( $bare ) );
+		\gc_enable();
+		try {
+			return evaluate( take( $bare ) );
+		} finally {
+			\gc_disable();
+		}
 	}
 
 	/**

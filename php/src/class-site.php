@@ -150,8 +150,10 @@ final class Site {
 	public static function restore(): bool {
 		\clearstatcache();
 		self::$left = self::MAX_REMOVED;
-		foreach ( self::$baseline as $directory => $known ) {
+		foreach ( \array_keys( self::$baseline ) as $directory ) {
 			\chmod( $directory, 0755 );
+		}
+		foreach ( self::$baseline as $directory => $known ) {
 			$seen = 0;
 			foreach ( self::names( $directory ) as $name ) {
 				$path = "$directory/$name";

@@ -28,7 +28,6 @@ final class Worker {
 	private const MAX_LINE    = 33554432;
 	private const MAX_NONCE   = 4096;
 	private const MAX_VERDICT = 8388608;
-	private const CAPTURE     = '/scratch/output';
 	private const MAX_CAPTURE = 8192;
 
 	/**
@@ -82,13 +81,13 @@ final class Worker {
 		$limit   = $started + (int) ( $asked['limits']['seconds'] * 1e9 );
 		$pair    = array();
 		\socket_create_pair( \AF_UNIX, \SOCK_STREAM, 0, $pair );
-		\file_put_contents( self::CAPTURE, '' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		$capture = \fopen( self::CAPTURE, 'r' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		\file_put_contents( Child::CAPTURE, '' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$capture = \fopen( Child::CAPTURE, 'r' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		$child   = \pcntl_fork();
 		if ( 0 === $child ) {
 			\fclose( $capture ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 			\socket_close( $pair[0] );
-			Child::begin( $asked['limits'], self::CAPTURE );
+			Child::begin( $asked['limits'] );
 			$socket = $pair[1];
 			unset( $pair );
 			Grader::run( $asked, $socket );
@@ -101,6 +100,7 @@ final class Worker {
 		\socket_close( $pair[1] );
 
 		$timeout = false;
+		$refused = false;
 		$buffer  = '';
 		$first   = self::read_line( $pair[0], $buffer, self::MAX_NONCE, $limit, $timeout );
 		if ( null !== $first ) {
@@ -111,8 +111,9 @@ final class Worker {
 					'data'  => $first,
 				)
 			);
-			$second = (string) \fgets( \STDIN, self::MAX_LINE );
-			if ( ! \str_starts_with( $second, '{"abort"' ) ) {
+			$second  = (string) \fgets( \STDIN, self::MAX_LINE );
+			$refused = \str_starts_with( $second, '{"abort"' );
+			if ( ! $refused ) {
 				self::write( $pair[0], $second, $limit );
 				$second = '';
 				$answer = self::read_line( $pair[0], $buffer, self::MAX_VERDICT, $limit, $timeout );
@@ -124,11 +125,11 @@ final class Worker {
 							'data'  => $answer,
 						)
 					);
-					self::await_end( $pair[0], $limit );
+					$timeout = ! self::await_end( $pair[0], $limit );
 				}
 			}
 		}
-		$end   = self::reap( $child, $timeout || null !== $first );
+		$end   = self::reap( $child, $timeout || $refused );
 		$clean = Site::restore();
 		$text  = (string) \stream_get_contents( $capture, self::MAX_CAPTURE );
 		\fclose( $capture ); // phpcs:ignore WordPress.WP.AlternativeFunctions
@@ -188,11 +189,13 @@ final class Worker {
 	 *
 	 * @param \Socket $socket The parent's end.
 	 * @param int     $limit  Deadline on the monotonic clock, in nanoseconds.
+	 * @return bool False when the deadline passed.
 	 */
-	private static function await_end( \Socket $socket, int $limit ): void {
+	private static function await_end( \Socket $socket, int $limit ): bool {
 		do {
 			$left = $limit - \hrtime( true );
 		} while ( $left > 0 && null !== self::receive( $socket, $left ) );
+		return $left > 0;
 	}
 
 	/**
@@ -243,7 +246,7 @@ final class Worker {
 	 * End the child and collect how it ended.
 	 *
 	 * @param int  $child Process id.
-	 * @param bool $kill  Whether to end it now; otherwise it has already closed its channel.
+	 * @param bool $kill  Whether to end it now; otherwise it has closed its channel and is about to end.
 	 * @return array{status: int|null, signal: int|null}
 	 */
 	private static function reap( int $child, bool $kill ): array {

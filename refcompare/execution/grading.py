@@ -175,19 +175,20 @@ def _why_unsigned(outcome: Outcome) -> tuple[ErrorKind, Phase, str]:
     if ending.timeout:
         return ErrorKind.TIMEOUT, phase, f"it did not finish in time: the limit passed {where}"
     text = ending.stderr.strip()
-    if "Allowed memory size" in text or "Out of memory" in text:
+    if ending.status == _NO_MEMORY_STATUS or "Allowed memory size" in text or "Out of memory" in text:
         return ErrorKind.OUT_OF_MEMORY, phase, _fatal(text) or "it ran out of memory"
-    if ending.signal == _FATAL_SIGNAL or ending.status == _FATAL_STATUS:
+    if ending.signal == _FATAL_SIGNAL or ending.status is not None:
         return ErrorKind.CRASH, phase, _fatal(text) or f"PHP ended with a fatal error {where}"
     if ending.signal is not None and ending.signal != _EXIT_SIGNAL:
         return ErrorKind.CRASH, phase, f"the process was killed by signal {ending.signal} {where}"
     return ErrorKind.TAMPERED, phase, f"the process ended itself {where}"
 
 
-# A child never lives through PHP's own shutdown: see Child::guard() in php/src/class-child.php.
+# A child never lives through PHP's own shutdown (see Child::guard() in php/src/class-child.php),
+# so one that has a status was ended by PHP's C code, which does so when the system denies it memory.
 _EXIT_SIGNAL = signal.SIGTERM
 _FATAL_SIGNAL = signal.SIGABRT
-_FATAL_STATUS = 255
+_NO_MEMORY_STATUS = 1
 
 
 def _fatal(text: str) -> str | None:

@@ -22,7 +22,9 @@ _BOOT_SECONDS = 60.0
 _GRACE_SECONDS = 5.0
 """What a worker gets beyond a candidate's limit before it is taken to be stuck and is ended."""
 
-_MAX_LINE = 16 * 1024 * 1024
+_MAX_LINE = 64 * 1024 * 1024
+
+_token = secrets.token_hex
 
 
 class WorkerDied(Exception):
@@ -101,7 +103,7 @@ class Worker:
         """Grade one candidate. Raises WorkerDied; the worker is then of no further use."""
         started = time.perf_counter()
         deadline = time.monotonic() + limits.seconds + _GRACE_SECONDS
-        nonce, secret = secrets.token_hex(32), secrets.token_hex(32)
+        nonce, secret = _token(32), _token(32)
         self._count += 1
         self._fit = False
         self._send(_first_request(self._count, nonce, test, candidate, limits), deadline)

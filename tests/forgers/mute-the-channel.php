@@ -1,0 +1,16 @@
+<?php
+/*
+tries: Makes the grader's channel non-blocking and gives it a time limit, and looks what comes of it.
+acceptable: [crash, fail, tampered]
+*/
+
+foreach ( forger_sockets() as $socket ) {
+	socket_set_nonblock( $socket );
+	socket_set_option( $socket, SOL_SOCKET, SO_RCVTIMEO, array( 'sec' => 0, 'usec' => 1 ) );
+}
+register_shutdown_function(
+	static function () {
+		usleep( 50000 );
+		forger_peek();
+	}
+);

@@ -1,0 +1,11 @@
+<?php
+/*
+tries: Stops the worker, so that its deadline does not come.
+acceptable: [timeout]
+seconds: 1
+tests: [function, rest, options]
+*/
+
+posix_kill( posix_getppid(), SIGSTOP );
+forger_send( '{"nonce":true}' . "\n" . forger_verdict( '' ) );
+sleep( 2 );
