@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeVar
 
 from refcompare.errors import RefcompareError
 from refcompare.execution.loader import LARGEST_FILE, SourceFile, load_source, read_source, unreadable
 from refcompare.execution.model import ExecutionTest, InvalidTest
+from refcompare.globs import path_matches
 from refcompare.results import TestEntry
 from refcompare.tree import Tree, TreeFile
 from refcompare.wording import printable, quoted
@@ -79,7 +79,7 @@ def sources(
     split = {glob: glob.removeprefix("./").split("/") for glob in unmatched}
     for file in tree.files():
         segments = file.path.split("/")
-        matching = [glob for glob, pattern in split.items() if _path_matches(pattern, segments)]
+        matching = [glob for glob, pattern in split.items() if path_matches(pattern, segments)]
         if matching:
             unmatched = [glob for glob in unmatched if glob not in matching]
             yield _read(tree, file)
@@ -161,36 +161,3 @@ class _Collector:
 def duplicate_message(test_id: str, owner: str) -> str:
     """Say that an id is taken; ``owner`` is the ``path:line`` of the first test that uses it."""
     return f"the id {quoted(test_id)} is already used at {owner}"
-
-
-T = TypeVar("T")
-P = TypeVar("P")
-
-
-def _path_matches(pattern: Sequence[str], segments: Sequence[str]) -> bool:
-    return _wildcard(pattern, segments, "**", _segment_matches)
-
-
-def _segment_matches(pattern: str, segment: str) -> bool:
-    return _wildcard(pattern, segment, "*", lambda wanted, found: wanted in ("?", found))
-
-
-def _wildcard(pattern: Sequence[P], items: Sequence[T], star: P, same: Callable[[P, T], bool]) -> bool:
-    """Match a sequence against a pattern in which ``star`` stands for any number of items.
-
-    Only the last star met is ever tried again, so the time is the product of the lengths at most,
-    whatever a hostile pattern looks like.
-    """
-    at = found = 0
-    star_at, resume = -1, 0
-    while found < len(items):
-        if at < len(pattern) and pattern[at] == star:
-            star_at, resume, at = at, found, at + 1
-        elif at < len(pattern) and same(pattern[at], items[found]):
-            at, found = at + 1, found + 1
-        elif star_at >= 0:
-            resume += 1
-            at, found = star_at + 1, resume
-        else:
-            return False
-    return all(left == star for left in pattern[at:])
