@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from refcompare.config import Config, load_config
@@ -56,11 +56,16 @@ class Side:
 
 
 class Workbench:
-    """A repository with its configuration, open for as long as trees are read from it."""
+    """A repository with its configuration, open for as long as trees are read from it.
+
+    ``config`` is that of the working tree until ``pair`` is asked for two refs: then the base's
+    holds, so that a change can't decide by which rules it is judged. ``notes`` say so.
+    """
 
     def __init__(self, repository: Repository, config: Config, choice: Choice) -> None:
         self.repository = repository
         self.config = config
+        self.notes: tuple[str, ...] = ()
         self._choice = choice
 
     def pair(self, base: str | None, head: str | None) -> tuple[Side, Side]:
@@ -78,9 +83,31 @@ class Workbench:
             self.repository.resolve(base or self.repository.default_base()),
             self.repository.resolve(head),
         )
+        self.judge_by(trees[0], trees[1])
         loaded = tuple(self._load(tree) for tree in trees)
         selected = select(loaded[0], loaded[1], self._choice.selection)
         return Side("base", trees[0], selected[0]), Side("head", trees[1], selected[1])
+
+    def judge_by(self, base: ResolvedTree, head: ResolvedTree) -> None:
+        """Take the configuration of the base, where it has one and none was given.
+
+        Suites are looked for where either side says that they lie, so that a change may move them.
+        """
+        if self._choice.config is not None:
+            return
+        texts = [_text(tree) for tree in (base, head)]
+        if texts[0] is None or texts[0] == texts[1]:
+            return
+        try:
+            moved = load_config(texts[1] or b"", f"{head.ref.label}:{CONFIG_NAME}").suites
+        except UsageError as error:
+            self.notes += (f"{error} It is not used for this comparison.",)
+            moved = ()
+        judged = load_config(texts[0], f"{base.ref.label}:{CONFIG_NAME}")
+        self.config = replace(judged, suites=tuple(dict.fromkeys((*judged.suites, *moved))))
+        self.notes += (
+            f"{CONFIG_NAME} differs between the refs: that of {base.ref.label} holds (else give --config)",
+        )
 
     def single(self, ref: str | None) -> Side:
         """Resolve one ref, the working tree by default, and select its tests."""
@@ -150,10 +177,18 @@ def _config(repository: Repository, given: Path | None) -> Config:
         path = repository.root / CONFIG_NAME
         return load_config(path.read_bytes(), CONFIG_NAME) if path.is_file() else Config()
     try:
-        text = repository.resolve("HEAD").read(CONFIG_NAME)
-    except (KeyError, UsageError):
-        return Config()  # no commit yet, or no configuration in it
-    return load_config(text, f"HEAD:{CONFIG_NAME}")
+        text = _text(repository.resolve("HEAD"))
+    except UsageError:
+        return Config()  # no commit yet
+    return Config() if text is None else load_config(text, f"HEAD:{CONFIG_NAME}")
+
+
+def _text(tree: ResolvedTree) -> bytes | None:
+    """Give a tree's configuration as it stands; None where it has none."""
+    try:
+        return tree.read(CONFIG_NAME)
+    except KeyError:
+        return None
 
 
 def make_runtime(name: str, wordpress: str | None, grader: Grader, say: Callable[[str], None]) -> Runtime:

@@ -272,6 +272,8 @@ def _run(
         raise UsageError(_nothing_found(workbench.globs, sides))
     directory = options.get("output") or workbench.results_directory
     with Reporter(quiet=options["quiet"]) as reporter, VerdictCache() as cache:
+        for note in workbench.notes:
+            reporter.say(note)
         arms = workbench.inputs(sides, reporter.say)
         store.clear(directory)
         writers = {arm.arm.name: store.RecordWriter(directory, begun(arm, plan)) for arm in arms}

@@ -293,3 +293,19 @@ def test_every_command_has_help_with_an_example() -> None:
         told = refcompare(Path("/"), command, "--help")
         assert told.returncode == 0
     assert "refcompare compare v1.2 HEAD" in refcompare(Path("/"), "compare", "--help").stdout
+
+
+def test_a_change_is_judged_by_the_configuration_of_its_base(repository: Path) -> None:
+    (repository / "refcompare.yml").write_text("fail_on: [removed]\nconfirm: 0\naudit: {enabled: false}\n")
+    commit(repository, "say what fails")
+    (repository / "refcompare.yml").write_text("fail_on: none\n")
+    write(repository, suite(simple("s-001")))
+    done = refcompare(repository, "HEAD")
+    assert done.returncode == 1, "the change can't open the gate that it has to pass"
+    assert "refcompare.yml differs" in done.stderr
+    given = refcompare(repository, "HEAD", "--config", "refcompare.yml", "--no-audit", "--quiet")
+    assert given.returncode == 0
+    (repository / "refcompare.yml").write_text("fail_on: [removed\n")
+    broken = refcompare(repository, "HEAD")
+    assert broken.returncode == 2
+    assert "refcompare.yml:2: not YAML" in broken.stderr
