@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -21,6 +22,7 @@ from refcompare.github.inputs import Inputs, input_name
 from refcompare.github.runner import NO_COMMIT
 from refcompare.paths import cache_directory
 from refcompare.report.escape import marker
+from refcompare.wordpress.engine import docker_available
 from refcompare.wordpress.site import Site
 from tests.action_runner import ACTION, ActionRunner, Command, Result, obeyed
 from tests.github_server import FORBIDDEN, TOKEN, Account, GitHubServer
@@ -284,6 +286,42 @@ class TestOtherEvents:
             "workflow_dispatch", event, sha=after, ref="refs/heads/main", base="v1", **ONE
         )
         assert result.status == 0 and "1 edited" in result.summary, result.log
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(600)
+def test_by_default_workers_run_in_docker(project: Project, github: GitHubServer) -> None:
+    works = docker_available()
+    if not works.works and os.environ.get("REFCOMPARE_REQUIRE_DOCKER") == "1":
+        pytest.fail(works.message)
+    if not works.works:
+        pytest.skip(works.message)
+    project.open_pull(edited("hooks", {"reference_solution": "function nothing() {}"}))
+    result = project.run_pull(audit="false", options="--confirm=1\n--changed")
+    assert result.status == 1 and result.outputs["regressed"] == "1", result.log
+    assert "| runtime | <code>docker</code> | <code>docker</code> |" in github.comments[0]["body"]
+
+
+@pytest.mark.timeout(600)
+def test_the_installation_is_of_the_actions_own_version(
+    github: GitHubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What builds and what it depends on are those of these tests, so that nothing is fetched."""
+    isolate(monkeypatch, tmp_path / "home")
+    project = Project(tmp_path, github)
+    project.runner.installs = True
+    project.runner.environment = {
+        "PIP_NO_BUILD_ISOLATION": "0",  # which is how pip spells it
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_INDEX": "1",
+        "PYTHONPATH": str(Path(yaml.__file__).parent.parent),
+    }
+    project.open_pull(head_files())
+    project.checkout("refs/pull/1/merge")
+    result = project.runner.run("pull_request", project.pull_event(action="closed"), sha=project.merge)
+    assert (result.status, result.outputs["conclusion"]) == (0, "skipped"), result.log
+    installed = project.runner.temporary / "refcompare" / "venv"
+    assert list(installed.glob("lib/python3*/site-packages/refcompare/_php/worker.php"))
 
 
 class TestNothingToCompare:
