@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from refcompare.errors import EnvironmentFailure
-from refcompare.git.process import GitCommands
+from refcompare.git.process import GitCommands, Running
 from refcompare.wording import printable
-
-if TYPE_CHECKING:
-    from git import Git
 
 
 class Objects:
@@ -19,7 +15,7 @@ class Objects:
 
     def __init__(self, git: GitCommands) -> None:
         self._git = git
-        self._process: Git.AutoInterrupt | None = None
+        self._process: Running | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -28,14 +24,11 @@ class Objects:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the repository was closed before its trees were read")
-            try:
+            # One that was killed, say for want of memory, is replaced. A new one that ends has met damage.
+            known_to_work = self._process is not None
+            data = self._ask(name)
+            if data is None and known_to_work and self._process is None:
                 data = self._ask(name)
-            except BaseException as error:
-                # An answer that was not read to its end would be taken for the next one's.
-                self._stop()
-                if not isinstance(error, OSError | EOFError | ValueError):
-                    raise
-                data = None
         if data is None:
             raise EnvironmentFailure(
                 f"{printable(path)} cannot be read: object {name} is missing or damaged.{self._git.advice()}"
@@ -43,30 +36,33 @@ class Objects:
         return data
 
     def _ask(self, name: str) -> bytes | None:
-        if self._process is None:
-            self._process = self._git.start("cat-file", "--batch")
-        self._process.stdin.write(f"{name}\n".encode("ascii"))
-        self._process.stdin.flush()
-        header = self._process.stdout.readline().split()
-        if not header:
-            raise EOFError
-        if len(header) != 3 or header[1] != b"blob":
-            raise ValueError(header)
-        size = int(header[2])
-        data: bytes = self._process.stdout.read(size)
-        if len(data) != size or self._process.stdout.read(1) != b"\n":
-            raise EOFError
+        """Give a blob's bytes, or None if it is missing, or if the process ended instead of answering."""
+        process = self._process = self._process or self._git.start("cat-file", "--batch")
+        try:
+            process.stdin.write(f"{name}\n".encode("ascii"))
+            process.stdin.flush()
+            header = process.stdout.readline().split()
+            if header[1:] == [b"missing"]:
+                return None
+            if len(header) != 3 or header[1] != b"blob":
+                raise ValueError(header)
+            size = int(header[2])
+            data = process.stdout.read(size)
+            if len(data) != size or process.stdout.read(1) != b"\n":
+                raise EOFError
+        except BaseException as error:
+            # An answer that was not read to its end would be taken for the next one's.
+            self._process = None
+            if not isinstance(error, OSError | EOFError | ValueError):
+                raise
+            return None
         return data
-
-    def _stop(self) -> None:
-        process, self._process = self._process, None
-        del process  # GitPython ends it, waits for it and closes its pipes as the last reference goes
 
     def close(self) -> None:
         """End the process. Later reads are refused."""
         with self._lock:
             self._closed = True
-            self._stop()
+            self._process = None
 
 
 def sizes_of(git: GitCommands, blobs: Iterable[str]) -> dict[str, int]:

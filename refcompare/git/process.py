@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from refcompare.errors import EnvironmentFailure
 from refcompare.git.names import decoded
@@ -38,6 +39,11 @@ _OPTIONS = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.warnAmbiguousRefs=true"),
 )
+_NO_GIT = "git was not found on PATH: install it, for example with `apt-get install git`, and retry."
+# Bytes of a command's standard error that are kept.
+_LONGEST_COMPLAINT = 64 * 1024
+LONGEST_SECONDS = 600
+"""How long one command may take, not counting those that are talked to."""
 
 
 class Result(NamedTuple):
@@ -59,6 +65,33 @@ class Result(NamedTuple):
         return printable(lines[0].partition(": ")[2]) if lines else f"exit status {self.status}"
 
 
+class Running:
+    """A command to talk to, or whose output is read as it comes. It is ended with its last reference."""
+
+    def __init__(self, process: Git.AutoInterrupt) -> None:
+        self._process = process  # GitPython ends it, waits for it and closes its pipes as this goes
+        self.stdin: BinaryIO = process.stdin
+        self.stdout: BinaryIO = process.stdout
+        self._said = bytearray()
+        # The thread has a descriptor of its own, and no reference that would keep the command alive.
+        stderr = os.dup(process.stderr.fileno())
+        self._listener = threading.Thread(target=_listen, args=(stderr, self._said), daemon=True)
+        self._listener.start()
+
+    def wait(self) -> Result:
+        """Wait for the end of a command whose output was read."""
+        self._listener.join()
+        assert self._process.proc is not None
+        return Result(self._process.proc.wait(), b"", decoded(bytes(self._said)))
+
+
+def _listen(stderr: int, said: bytearray) -> None:
+    """Empty a command's standard error, without which it would wait for ever, and keep the beginning."""
+    with open(stderr, "rb", buffering=0) as stream:
+        while part := stream.read(_LONGEST_COMPLAINT):
+            said += part[: _LONGEST_COMPLAINT - len(said)]
+
+
 class GitCommands:
     """Git commands that read, run in one directory."""
 
@@ -67,10 +100,10 @@ class GitCommands:
             # Importing GitPython looks for git and fails without it; only those who need git should notice.
             from git import Git
         except ImportError as error:
-            raise EnvironmentFailure(
-                "git was not found on PATH: install it, for example with `apt-get install git`, and retry."
-            ) from error
-        self._git: Git = Git(directory)
+            raise EnvironmentFailure(_NO_GIT) from error
+        self._git: Git = Git()
+        # Told so by -C, git fails where it may not enter; GitPython would run it where Python stands.
+        self._directory = str(directory.absolute())
         self._git.update_environment(**_ENVIRONMENT)
 
     def pin(self, **variables: str) -> None:
@@ -78,30 +111,47 @@ class GitCommands:
         self._git.update_environment(**variables)
 
     def run(self, *words: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> Result:
-        """Run one command to its end, whatever its status."""
+        """Run one command to its end, whatever its status. Raises EnvironmentFailure if it has none."""
+        process = self._start(words, istream=-1 if stdin else None, env=environment)
+        try:
+            stdout, stderr = process.communicate(stdin or None, timeout=LONGEST_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise EnvironmentFailure(
+                f"`git {words[0]}` did not end within {LONGEST_SECONDS} seconds: see whether the disk answers"
+                " and whether a pipe lies where git reads a file, such as .gitattributes or .gitignore."
+            ) from None
+        return Result(process.returncode, stdout, decoded(stderr))
+
+    def start(self, *words: str) -> Running:
+        """Start a command to talk to. A Ctrl-C on the terminal is not for it."""
+        return Running(self._start(words, istream=-1, start_new_session=True))
+
+    def _start(self, words: Iterable[str], **options: Any) -> Git.AutoInterrupt:
         from git.exc import GitCommandNotFound
 
+        argv = [str(self._git.GIT_PYTHON_GIT_EXECUTABLE), "-C", self._directory, *_OPTIONS, *words]
         try:
-            with tempfile.TemporaryFile() if stdin else nullcontext() as feed:
-                if feed:
-                    feed.write(stdin)
-                    feed.seek(0)
-                result = self._git.execute(
-                    self._argv(words),
-                    env=environment,
-                    istream=cast("BinaryIO | None", feed),
-                    with_extended_output=True,
-                    with_exceptions=False,
-                    stdout_as_string=False,
-                    strip_newline_in_stdout=False,
-                )
-        except (GitCommandNotFound, OSError) as error:
-            raise EnvironmentFailure(f"git could not be run ({error}): install it and try again.") from error
-        return Result(*result)
+            process: Git.AutoInterrupt = self._git.execute(argv, as_process=True, **options)
+        except GitCommandNotFound as error:
+            raise EnvironmentFailure(_NO_GIT) from error
+        except OSError as error:
+            raise EnvironmentFailure(f"git could not be run: {error}.") from error
+        return process
 
     def read(self, *words: str, stdin: bytes = b"") -> bytes:
         """Run one command that has to succeed, and give its output."""
         return self._succeed(words[0], self.run(*words, stdin=stdin))
+
+    def read_at_most(self, limit: int, *words: str) -> bytes | None:
+        """Run one command that has to succeed, and give its output; None if that is over ``limit`` bytes."""
+        running = self.start(*words)
+        output = running.stdout.read(limit + 1)
+        if len(output) > limit:
+            return None
+        self._succeed(words[0], running.wait())
+        return output
 
     def _succeed(self, command: str, result: Result) -> bytes:
         if result.status:
@@ -116,9 +166,15 @@ class GitCommands:
         """
         objects = self.path("objects").replace("\\", r"\\").replace('"', r"\"")
         others = os.environ.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-        with tempfile.TemporaryDirectory(prefix="refcompare-") as scratch:
+        try:
+            scratch = tempfile.TemporaryDirectory(prefix="refcompare-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"No temporary directory can be made ({error}): make room, or set TMPDIR to another one."
+            ) from error
+        with scratch as place:
             environment = {
-                "GIT_OBJECT_DIRECTORY": scratch,
+                "GIT_OBJECT_DIRECTORY": place,
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{objects}"'
                 + (f"{os.pathsep}{others}" if others else ""),
             }
@@ -127,13 +183,6 @@ class GitCommands:
     def path(self, name: str) -> str:
         """Give the path of one of the repository's own files, absolute or from the working tree's root."""
         return decoded(self.read("rev-parse", "--git-path", name).removesuffix(b"\n"))
-
-    def start(self, *words: str) -> Git.AutoInterrupt:
-        """Start a command to talk to. A Ctrl-C on the terminal is not for it."""
-        return self._git.execute(self._argv(words), istream=-1, as_process=True, start_new_session=True)
-
-    def _argv(self, words: Iterable[str]) -> list[str]:
-        return [str(self._git.GIT_PYTHON_GIT_EXECUTABLE), *_OPTIONS, *words]
 
     def config(self, name: str) -> str | None:
         """Give one configuration value, the last one set."""
@@ -152,11 +201,16 @@ class GitCommands:
 
     def advice(self, stderr: str = "") -> str:
         """Say what to do about an object that is not here, if the clone is one that leaves objects out."""
-        partial = self.run("config", "--get-regexp", r"^(remote\..*\.promisor|extensions\.partialclone)$")
+        names = r"^(remote\..*\.promisor|extensions\.partialclone)$"
+        partial = self.run("config", "-z", "--get-regexp", names)
         if partial.status and "promisor" not in stderr:
             return " Run `git fsck` to see what is wrong with this repository."
-        remote = next(iter(self.remotes()), "origin")
+        key, _, value = decoded(partial.stdout).split("\0")[0].partition("\n")
+        remote = (
+            value if key == "extensions.partialclone" else key.removeprefix("remote.")[: -len(".promisor")]
+        )
+        command = f"git fetch --refetch --no-filter {shlex.quote(remote or 'origin')}"
         return (
             " This is a partial clone, and refcompare fetches nothing by itself: run"
-            f" `git fetch --refetch --no-filter {shlex.quote(remote)}` and try again."
+            f" `{printable(command)}` and try again."
         )

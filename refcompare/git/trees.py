@@ -7,10 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from refcompare.errors import EnvironmentFailure
 from refcompare.git.names import decoded
 from refcompare.git.objects import Objects, sizes_of
 from refcompare.git.process import GitCommands
 from refcompare.tree import TreeFile
+
+LONGEST_LISTING = 128 * 1024 * 1024
+"""Bytes of file names, modes and ids that a tree may have: about a million files.
+
+Trees that name each other take kilobytes, and list without an end.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +76,12 @@ class GitTree:
 
     @functools.cached_property
     def _entries(self) -> dict[str, Entry]:
+        output = self._git.read_at_most(LONGEST_LISTING, "ls-tree", "-r", "-z", "--full-tree", self._digest)
+        if output is None:
+            size = f"more than {LONGEST_LISTING // 2**20} MiB of file names"
+            raise EnvironmentFailure(f"The tree of {self.ref.label} has {size}, which is more than is read.")
         listing = []
-        for record in self._git.read("ls-tree", "-r", "-z", "--full-tree", self._digest).split(b"\0")[:-1]:
+        for record in output.split(b"\0")[:-1]:
             meta, _, path = record.partition(b"\t")
             mode, _, blob = meta.decode("ascii").split(" ")
             if mode.startswith("100"):
