@@ -72,6 +72,16 @@ def command_in(sentence: str) -> list[str]:
     return shlex.split(match[1])[1:]
 
 
+def many_commits(tmp_path: Path) -> tuple[Scratch, str, str]:
+    """Give a repository of so many commits that two SHAs, given too, begin with the same four digits."""
+    scratch = Scratch.create(tmp_path / "many")
+    who = b"committer A <a@example.org> 1700000000 +0000"
+    stream = b"".join(b"commit refs/heads/main\n%s\ndata 5\n%05d\n\n" % (who, n) for n in range(1200))
+    scratch.git("fast-import", "--quiet", stdin=stream)
+    shas = sorted(scratch.git("rev-list", "main").split())
+    return scratch, *next((a, b) for a, b in itertools.pairwise(shas) if a[:4] == b[:4])
+
+
 class TestDiscovery:
     def test_a_sub_directory_finds_the_repository_above_it(self, scratch: Scratch) -> None:
         with Repository.discover(scratch.path / "sub") as repository:
@@ -315,6 +325,11 @@ class TestRefusals:
     ) -> None:
         assert "is not a ref: give a branch, a tag, a SHA" in refusal(scratch.path, spec)
 
+    def test_text_that_no_name_can_hold_is_no_ref(self, scratch: Scratch) -> None:
+        """Half a surrogate pair comes out of JSON, and has no bytes."""
+        assert "'\\ud800' is not a ref" in refusal(scratch.path, "\ud800")
+        assert "is not a ref" in refusal(scratch.path, "main...\ud800")
+
     def test_neither_side_of_a_merge_base_is_an_option(self, scratch: Scratch) -> None:
         assert "is not a ref" in refusal(scratch.path, "--all...main")
         assert "is not a ref" in refusal(scratch.path, "main...--all")
@@ -334,6 +349,17 @@ class TestRefusals:
         assert "'x\\x1b[31m\\u202ey\\n'" in refusal(scratch.path, "x\x1b[31m\u202ey\n")
         assert "'caf\\xe9'" in refusal(scratch.path, "caf\udce9")
 
+    def test_names_of_refs_are_suggested_whole(self, scratch: Scratch) -> None:
+        scratch.git("branch", "release\u2028notes")
+        assert refusal(scratch.path, "release_notes").endswith("Did you mean release\\u2028notes?")
+
+    def test_directories_are_shown_without_their_power(self, tmp_path: Path, scratch: Scratch) -> None:
+        place = tmp_path / "x\x1b[31m\udcff"
+        with pytest.raises(UsageError, match=r"x\\x1b\[31m\\xff is not a directory"):
+            Repository.discover(place)
+        scratch.git("clone", "-q", "--bare", ".", str(place))
+        assert "x\\x1b[31m\\xff has none here" in refusal(place, "WORKTREE")
+
     def test_a_repository_without_commits_says_so(self, tmp_path: Path) -> None:
         scratch = Scratch.create(tmp_path / "empty")
         scratch.write("a.txt", "a")
@@ -347,12 +373,7 @@ class TestRefusals:
         assert read(scratch.path, "WORKTREE") == {"a.txt": b"a"}
 
     def test_a_short_sha_of_several_commits_names_them(self, tmp_path: Path) -> None:
-        scratch = Scratch.create(tmp_path / "many")
-        who = b"committer A <a@example.org> 1700000000 +0000"
-        stream = b"".join(b"commit refs/heads/main\n%s\ndata 5\n%05d\n\n" % (who, n) for n in range(1200))
-        scratch.git("fast-import", "--quiet", stdin=stream)
-        shas = sorted(scratch.git("rev-list", "main").split())
-        first, second = next((a, b) for a, b in itertools.pairwise(shas) if a[:4] == b[:4])
+        scratch, first, second = many_commits(tmp_path)
         sentence = refusal(scratch.path, first[:4])
         assert f"'{first[:4]}' is how several SHAs begin" in sentence
         assert first in sentence and second in sentence
@@ -372,6 +393,40 @@ class TestRefusals:
         scratch.git("branch", "-f", "both", "main~1")
         assert "is the name of several refs: give tags/both or heads/both" in refusal(scratch.path, "both")
         assert resolved(scratch.path, "heads/both").commit == scratch.git("rev-parse", "main~1")
+
+    def test_a_branch_named_like_another_commits_sha_is_refused(self, scratch: Scratch) -> None:
+        """Git would take the branch, and whoever may push one would choose what is compared."""
+        sha = scratch.git("rev-parse", "HEAD")
+        scratch.git("branch", sha[:7], "HEAD~1")
+        sentence = refusal(scratch.path, sha[:7])
+        assert f"is the name of several refs: give heads/{sha[:7]} or {sha}" in sentence
+        assert "is the name of several refs" in refusal(scratch.path, f"{sha[:7]}^{{tree}}")
+        scratch.git("branch", "-f", sha[:7], "HEAD")
+        assert resolved(scratch.path, sha[:7]).commit == sha
+
+    def test_a_branch_named_by_a_whole_sha_never_stands_in_for_it(self, scratch: Scratch) -> None:
+        sha = scratch.git("rev-parse", "HEAD")
+        scratch.git("update-ref", f"refs/heads/{sha}", "HEAD~1")
+        assert resolved(scratch.path, sha).commit == sha
+
+    def test_a_branch_named_by_a_year_is_no_sha(self, tmp_path: Path) -> None:
+        scratch, first, _ = many_commits(tmp_path)
+        commit = scratch.git("rev-parse", "main")
+        scratch.git("update-ref", f"refs/heads/{first[:4]}", commit)
+        assert resolved(scratch.path, first[:4]).commit == commit
+
+    def test_a_ref_outside_of_refs_does_not_hide_the_branch_of_its_name(self, scratch: Scratch) -> None:
+        """``git update-ref main X`` makes one, where ``refs/heads/main`` was meant."""
+        scratch.git("update-ref", "main", "HEAD~1")
+        assert "'main' is the name of several refs: give heads/main" in refusal(scratch.path, "main")
+        assert resolved(scratch.path, "heads/main").commit == scratch.git("rev-parse", "HEAD")
+
+    def test_no_branch_or_tag_can_take_the_name_head(self, scratch: Scratch) -> None:
+        scratch.git("update-ref", "refs/heads/HEAD", "HEAD~1")
+        scratch.git("update-ref", "refs/tags/HEAD", scratch.commit({"c.txt": "c"}))
+        scratch.git("update-ref", "refs/remotes/HEAD", "HEAD~1")
+        assert resolved(scratch.path, "HEAD").commit == scratch.git("rev-parse", "refs/heads/main")
+        assert resolved(scratch.path, "HEAD~1").commit == scratch.git("rev-parse", "refs/heads/main~1")
 
     def test_refs_without_common_history_have_no_merge_base(self, scratch: Scratch) -> None:
         scratch.git("switch", "-q", "--orphan", "island")

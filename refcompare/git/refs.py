@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 
 from refcompare.errors import UsageError
-from refcompare.git.names import decoded
+from refcompare.git.names import decoded, encoded
 from refcompare.git.process import GitCommands, Result
-from refcompare.git.shallow import command_for_history, command_for_ref, is_shallow
+from refcompare.git.shallow import FULL_SHA, SHA, command_for_history, command_for_ref, is_shallow
 from refcompare.git.worktree import WORKTREE
 from refcompare.wording import alternatives, printable, quoted
 
@@ -18,6 +18,8 @@ _NAME_AND_REST = re.compile(r"(?P<name>.+?)(?P<rest>(?:[~^:]|@\{).*)?", re.DOTAL
 # No file system and no host has a longer ref.
 _LONGEST_SHOWN = 255
 _MOST_ALTERNATIVES = 6
+ABBREVIATED = 7
+"""Digits of a SHA where one is shown, and from which on a branch's name might be taken for one."""
 
 
 class Refs:
@@ -45,8 +47,8 @@ class Refs:
                 self._refuse_ambiguous_name(spec)
             return re.sub(r"^refs/(heads|tags|remotes)/", "", spec), result.line
         name, rest = _split(spec)
-        if self._is_ambiguous_sha(result):
-            raise self._ambiguous_sha(name)
+        if _has_ambiguous_sha(result):
+            raise self._several_shas(name)
         if name in ("HEAD", "@") or (rest and self._rev_parse(name).status == 0):
             return None  # the name is known here, so a remote's branch of that name is not what was meant
         found = {}
@@ -63,32 +65,42 @@ class Refs:
         # colon everything is a path.
         if ":" not in spec:
             result = self._git.run("rev-parse", "--verify", f"{spec}^{{commit}}")
-            if result.status == 0 or self._is_ambiguous_sha(result):
+            if result.status == 0 or _has_ambiguous_sha(result):
                 return result
         result = self._git.run("rev-parse", "--verify", spec)
         if result.status == 0 and self._git.run("cat-file", "-e", result.line).status:
             return result._replace(status=128)  # git takes a full SHA at its word
         return result
 
-    @staticmethod
-    def _is_ambiguous_sha(result: Result) -> bool:
-        return bool(result.status) and re.search(r"short .* is ambiguous", result.stderr) is not None
-
-    def _ambiguous_sha(self, prefix: str) -> UsageError:
-        found = self._git.run("rev-parse", f"--disambiguate={prefix}").stdout.decode("ascii", "replace")
-        names = _either(sorted(found.split()))
+    def _several_shas(self, prefix: str) -> UsageError:
+        names = _either(self._shas(prefix))
         return UsageError(f"{quoted_ref(prefix)} is how several SHAs begin: give more digits of {names}.")
+
+    def _shas(self, prefix: str) -> list[str]:
+        """Give the SHAs that begin so, of whatever kind of object."""
+        found = self._git.run("rev-parse", f"--disambiguate={prefix}").stdout
+        return sorted(found.decode("ascii", "replace").split())
 
     def _refuse_ambiguous_name(self, spec: str) -> None:
         """Refuse a name that is, say, both a branch and a tag of different commits; git would pick one."""
         name, _ = _split(spec)
+        if name in ("HEAD", "@") or FULL_SHA.fullmatch(name):
+            return  # what git picks is what everybody means
         found = {}
-        for prefix in ("tags/", "heads/", "remotes/"):
-            result = self._git.run("rev-parse", "--verify", "--quiet", f"refs/{prefix}{name}^{{}}")
-            if result.status == 0:
-                found[prefix + name] = result.line
-        if len(set(found.values())) > 1:
+        for place in ("tags/", "heads/", "remotes/"):
+            commit = self._peeled(f"refs/{place}{name}")
+            if commit:
+                found[place + name] = commit
+        # A branch of four digits is a year rather than an attempt to pass for a commit.
+        if SHA.fullmatch(name) and len(name) >= ABBREVIATED:
+            found |= {sha: sha for sha in self._shas(name) if self._peeled(sha, "commit") == sha}
+        # What git picks may also lie outside of refs/, where nothing should.
+        if len({*found.values(), self._peeled(name)}) > 1:
             raise UsageError(f"{quoted_ref(name)} is the name of several refs: give {_either(found)}.")
+
+    def _peeled(self, name: str, kind: str = "") -> str | None:
+        result = self._git.run("rev-parse", "--verify", "--quiet", f"{name}^{{{kind}}}")
+        return None if result.status else result.line
 
     def _unknown(self, spec: str, history: bool) -> UsageError:
         """Say why a ref was not found, and what to do."""
@@ -104,7 +116,7 @@ class Refs:
                 fetch = command_for_history(self._git)
                 return UsageError(f"{shown} is cut off, because this clone is shallow: {fetch}.")
             return UsageError(f"{quoted_ref(name)} exists, but git finds no {shown} from there.")
-        near = [names[key] for key in difflib.get_close_matches(name.lower(), names, n=3)]
+        near = [names[key] for key in difflib.get_close_matches(name[:_LONGEST_SHOWN].lower(), names, n=3)]
         meant = f" Did you mean {_either(near)}?" if near else ""
         if is_shallow(self._git):
             fetch = command_for_history(self._git) if history else command_for_ref(self._git, name)
@@ -117,7 +129,7 @@ class Refs:
     def _names(self) -> dict[str, str]:
         """Give the branches and tags by their names in lower case, a remote's by their short names too."""
         names: dict[str, str] = {}
-        for ref in decoded(self._git.run("for-each-ref", "--format=%(refname)").stdout).splitlines():
+        for ref in decoded(self._git.run("for-each-ref", "--format=%(refname)").stdout).split("\n")[:-1]:
             kind, _, short = ref.removeprefix("refs/").partition("/")
             if kind in ("heads", "tags", "remotes"):
                 names.setdefault(short.lower(), short)
@@ -129,12 +141,21 @@ class Refs:
 
 def _refuse_nonsense(spec: str) -> None:
     """Refuse what git would take for an option, a negation or a range."""
-    if not spec or "\0" in spec or spec.startswith(("-", "^")):
+    if not spec or "\0" in spec or spec.startswith(("-", "^")) or not _has_bytes(spec):
         shape = f"a branch, a tag, a SHA, A...B or {WORKTREE}"
         raise UsageError(f"{quoted_ref(spec)} is not a ref: give {shape}.")
     if ".." in spec.partition(":")[0]:
         advice = "give BASE and HEAD as two words, or A...B (merge base)"
         raise UsageError(f"{quoted_ref(spec)} is a range, not a ref: {advice}.")
+
+
+def _has_bytes(spec: str) -> bool:
+    """Say whether text can be given to git. Half a surrogate pair, which JSON can hold, cannot."""
+    try:
+        encoded(spec)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def sides_of(spec: str) -> tuple[str, str] | None:
@@ -143,6 +164,11 @@ def sides_of(spec: str) -> tuple[str, str] | None:
     if not dots or ":" in left:
         return None
     return left or "HEAD", right or "HEAD"
+
+
+def _has_ambiguous_sha(result: Result) -> bool:
+    """Say whether git failed because several objects' SHAs begin as the given one."""
+    return bool(result.status) and re.search(r"short .* is ambiguous", result.stderr) is not None
 
 
 def _split(spec: str) -> tuple[str, str]:

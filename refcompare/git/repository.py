@@ -11,14 +11,13 @@ from typing import Self
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.git.objects import Objects
 from refcompare.git.process import GitCommands, Result
-from refcompare.git.refs import Refs, quoted_ref, sides_of
+from refcompare.git.refs import ABBREVIATED, Refs, quoted_ref, sides_of
 from refcompare.git.shallow import SHA, command_for_history, is_shallow
 from refcompare.git.trees import GitTree, ResolvedRef
 from refcompare.git.worktree import WORKTREE, WorktreeTree
 from refcompare.wording import printable
 
 _DEFAULT_BRANCHES = ("main", "master", "trunk")
-_ABBREVIATED = 7
 
 
 class Repository:
@@ -41,7 +40,7 @@ class Repository:
         Raises UsageError where there is none, or where git refuses it because somebody else owns it.
         """
         if not start.is_dir():
-            raise UsageError(f"{start} is not a directory.")
+            raise UsageError(f"{printable(str(start))} is not a directory.")
         git = GitCommands(start)
         found = git.run("rev-parse", "--absolute-git-dir")
         if found.status:
@@ -75,8 +74,9 @@ class Repository:
         """
         if spec == WORKTREE:
             if self.root is None:
+                place = printable(str(self.git_dir))
                 raise UsageError(
-                    f"{WORKTREE} needs a working tree, and {self.git_dir} has none here: give another ref."
+                    f"{WORKTREE} needs a working tree, and {place} has none here: give another ref."
                 )
             return WorktreeTree(self.root, self._git, self._objects)
         sides = sides_of(spec)
@@ -144,7 +144,7 @@ class Repository:
                 raise UsageError(f"{quoted_ref(spec)} is a file; a ref has to be a commit or a folder.")
             what = f"{quoted_ref(spec)} cannot be read: {kind.complaint}."
             raise EnvironmentFailure(what + self._git.advice(kind.stderr))
-        short = commit[:_ABBREVIATED] if commit else f"tree {tree[:_ABBREVIATED]}"
+        short = commit[:ABBREVIATED] if commit else f"tree {tree[:ABBREVIATED]}"
         if sides_of(spec):
             label = f"{name} (merge base {short})"
         elif SHA.fullmatch(name) and (commit or tree).startswith(name.lower()):
@@ -170,12 +170,13 @@ class Repository:
 
 def _undiscovered(start: Path, result: Result) -> Exception:
     """Say why git found no repository, or refused the one that it found."""
+    place = printable(str(start))
     if "dubious ownership" in result.stderr:
         match = re.search(r"git config --global --add safe\.directory .*", result.stderr)
         command = printable(match[0].strip()) if match else "git config --global --add safe.directory PATH"
         return UsageError(
-            f"Git refuses the repository at {start}, as another user owns it: to trust it, run `{command}`."
+            f"Git refuses the repository at {place}, as another user owns it: to trust it, run `{command}`."
         )
     if "not a git repository" in result.stderr:
-        return UsageError(f"{start} is not in a git repository: run refcompare inside one.")
-    return EnvironmentFailure(f"Git cannot use the repository at {start}: {result.complaint}.")
+        return UsageError(f"{place} is not in a git repository: run refcompare inside one.")
+    return EnvironmentFailure(f"Git cannot use the repository at {place}: {result.complaint}.")
