@@ -834,6 +834,27 @@ class TestWorktree:
                 with pytest.raises(EnvironmentFailure, match=f"{path} in WORKTREE cannot be read"):
                     tree.read(path)
 
+    @pytest.mark.parametrize("text", ["later", "edited later"])
+    def test_what_is_edited_after_resolving_is_never_taken_for_what_was_resolved(
+        self, scratch: Scratch, text: str
+    ) -> None:
+        """Both arms, all trials and the digest are of the same bytes, or nothing is measured."""
+        (scratch.path / "a.txt").write_text("first")
+        (scratch.path / "new.txt").write_text("first")
+        with Repository.discover(scratch.path) as repository:
+            tree = repository.resolve("WORKTREE")
+            assert tree.read("a.txt") == b"first"
+            for name in ("a.txt", "new.txt"):
+                (scratch.path / name).write_text(text)
+                with pytest.raises(
+                    EnvironmentFailure, match=f"{name} in WORKTREE cannot be read: .*run again"
+                ):
+                    tree.read(name)
+            with pytest.raises(EnvironmentFailure, match=r"a\.txt in WORKTREE"):
+                _ = tree.digest
+            assert tree.read("sub/b.txt") == b"b\n"
+            assert repository.resolve("WORKTREE").read("a.txt") == text.encode()
+
     def test_a_repository_inside_that_is_no_submodule_is_left_out(self, scratch: Scratch) -> None:
         Scratch.create(scratch.path / "nested").commit({"x": "x"})
         assert set(read(scratch.path, "WORKTREE")) == {"a.txt", "sub/b.txt"}
@@ -886,17 +907,21 @@ class TestWorktree:
         scratch.write("a.txt", "edited")
         assert read(scratch.path, "WORKTREE") == {"a.txt": b"edited", "sub/b.txt": b"b\n"}
 
+    @pytest.mark.parametrize("skipped", [False, True])
     def test_a_forged_index_leads_neither_out_of_the_tree_nor_to_credentials(
-        self, scratch: Scratch, tmp_path: Path
+        self, scratch: Scratch, tmp_path: Path, skipped: bool
     ) -> None:
         (tmp_path / "away!").write_text("secret")
-        for name in ("--/away!", ".gix/config"):
+        names = {"--/away!": "../away!", ".gix/config": ".git/config", "-etc": "/etc", ".giz": ".git"}
+        for name in names:
             scratch.write(name, "x")
         scratch.git("add", "-A")
+        if skipped:
+            scratch.git("update-index", "--skip-worktree", "--", *names)
         index = scratch.path / ".git" / "index"
-        forged = (
-            index.read_bytes()[:-20].replace(b"--/away!", b"../away!").replace(b".gix/config", b".git/config")
-        )
+        forged = index.read_bytes()[:-20]
+        for honest, name in names.items():
+            forged = forged.replace(honest.encode() + b"\0", name.encode() + b"\0")
         index.write_bytes(forged + hashlib.sha1(forged).digest())
         with Repository.discover(scratch.path) as repository:
             try:
@@ -904,7 +929,7 @@ class TestWorktree:
             except EnvironmentFailure as error:  # a git that refuses such an index will do
                 assert "`git ls-files` failed" in str(error)
                 return
-        assert not paths & {"../away!", ".git/config"}
+        assert not paths & set(names.values())
 
     def test_the_digest_is_of_the_content_and_not_of_its_times(self, scratch: Scratch) -> None:
         def digest() -> str:
@@ -933,6 +958,7 @@ TEXTS = {
     "control": b"\x01\x02\x03\r\n",
     "end": b"text\r\n" + b"x" * 200 + b"\x1a",
     "empty": b"",
+    "ids": b"$Id$ $Id: 1$ $Id:$ $Id: \r\n$ $Id$Id: x$ $Id: y\r\n",
 }
 ATTRIBUTES = [
     "",
@@ -944,6 +970,9 @@ ATTRIBUTES = [
     "-text eol=lf",
     "crlf",
     "crlf=input",
+    "ident",
+    "text ident",
+    "filter=lfs ident",
 ]
 
 
@@ -963,6 +992,30 @@ class TestLineEndings:
             scratch.write(f"{before}-{after}", TEXTS[after])
         for name, text in TEXTS.items():
             scratch.write(name, text)
+        found = read(scratch.path, "WORKTREE")
+        scratch.commit()
+        assert found == read(scratch.path, "HEAD")
+
+    @pytest.mark.parametrize(
+        "value", ["autocrlf", "autocrlf = 2", "autocrlf = INPUT", "autocrlf =", "autocrlf = no"]
+    )
+    def test_core_autocrlf_is_read_as_git_reads_it(self, scratch: Scratch, value: str) -> None:
+        with (scratch.path / ".git" / "config").open("a") as config:
+            config.write(f"[core]\n\t{value}\n")
+        scratch.write("a.txt", CRLF)
+        found = read(scratch.path, "WORKTREE")
+        scratch.commit()
+        assert found == read(scratch.path, "HEAD")
+
+    @pytest.mark.parametrize("ours", [CRLF, LF])
+    def test_a_file_in_conflict_keeps_the_line_endings_of_our_side(
+        self, scratch: Scratch, ours: bytes
+    ) -> None:
+        scratch.git("switch", "-q", "-c", "topic", "HEAD~1")
+        scratch.commit({"a.txt": ours})
+        scratch.git("merge", "-q", "main", check=False)
+        scratch.write("a.txt", b"merged\r\n" + CRLF)
+        scratch.write(".gitattributes", "* text=auto\n")
         found = read(scratch.path, "WORKTREE")
         scratch.commit()
         assert found == read(scratch.path, "HEAD")

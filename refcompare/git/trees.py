@@ -34,12 +34,16 @@ class ResolvedRef:
 
 
 class Entry(NamedTuple):
-    """One regular file: ``blob`` holds its bytes, or with ``blob`` None the disk does."""
+    """One regular file: ``blob`` holds its bytes, or with ``blob`` None the disk does.
+
+    ``indexed`` is what the index has for it, and ``stamp`` tells the file on the disk from an edited one.
+    """
 
     executable: bool
     size: int
     blob: str | None
     indexed: str | None = None
+    stamp: tuple[int, int] | None = None
 
 
 def tree_files(entries: dict[str, Entry]) -> Iterator[TreeFile]:

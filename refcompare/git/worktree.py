@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from refcompare.errors import EnvironmentFailure
+from refcompare.git.conversion import Rule, conversion_rules
 from refcompare.git.index import read_index
-from refcompare.git.line_endings import Rule, conversion_rules
 from refcompare.git.names import decoded, encoded
 from refcompare.git.objects import Objects, sizes_of
 from refcompare.git.process import GitCommands
@@ -29,12 +29,13 @@ _MEASURED = 16 * 1024 * 1024
 class WorktreeTree:
     """The files as they lie: tracked and untracked ones, with uncommitted edits; not ignored or deleted ones.
 
-    The bytes are those that ``git add`` would store, filter programs aside, so that an untouched checkout
-    reads like its commit. A file that the index knows to be unmodified (as in git: same times, size and
-    inode, and older than the index) is read from the object database, and so is one that a sparse checkout
-    left out. Any other is read from the disk, with its line endings converted as the attributes and
-    ``core.autocrlf`` ask; a Git LFS file whose content is the committed one becomes its pointer. The list of
-    files is made once, when the ref is resolved.
+    The bytes are those that ``git add`` would store, filter programs and ``working-tree-encoding`` aside, so
+    that an untouched checkout reads like its commit. A file that the index knows to be unmodified (as in git:
+    same times, size and inode, and older than the index) is read from the object database, and so is one that
+    a sparse checkout left out. Any other is read from the disk, with its line endings converted as the
+    attributes and ``core.autocrlf`` ask; a Git LFS file whose content is the committed one becomes its
+    pointer. The list of files is made once, when the ref is resolved, and a file that is edited later can no
+    longer be read: all that is measured in one tree is measured on the same bytes.
     """
 
     def __init__(self, root: Path, git: GitCommands, objects: Objects) -> None:
@@ -63,11 +64,15 @@ class WorktreeTree:
         return tree_files(self._entries)
 
     def read(self, path: str) -> bytes:
-        """Give one file's bytes. Raises KeyError, or EnvironmentFailure when the file went away meanwhile."""
+        """Give one file's bytes. Raises KeyError, or EnvironmentFailure when the file changed meanwhile."""
         return self._stored(path, self._entries[path])
 
     def _list(self) -> dict[str, Entry]:
-        entries = dict(self._tracked())
+        entries: dict[str, Entry] = {}
+        for path, entry in self._tracked():
+            # A file in conflict comes several times; git goes by our side, which alone has ``indexed``.
+            if entry.indexed or path not in entries:
+                entries[path] = entry
         entries.update(self._untracked())
         return self._measured({path: entries[path] for path in sorted(entries, key=encoded)})
 
@@ -76,6 +81,8 @@ class WorktreeTree:
         has_symlinks = self._git.flag("core.symlinks", True)
         index_seconds = self._index_seconds()
         for item in read_index(self._git):
+            if _leads_away(item.path):
+                continue
             regular = item.mode.startswith("100")
             executable = item.mode == "100755"
             if item.skipped:
@@ -89,9 +96,9 @@ class WorktreeTree:
                 continue
             if keeps_modes:
                 executable = bool(found.st_mode & stat.S_IXUSR)
-            indexed = item.blob if item.stage == "0" and regular else None
-            blob = indexed if item.matches(found, index_seconds) else None
-            yield decoded(item.path), Entry(executable, found.st_size, blob, indexed)
+            indexed = item.blob if item.stage in ("0", "2") and regular else None
+            blob = indexed if item.stage == "0" and item.matches(found, index_seconds) else None
+            yield decoded(item.path), Entry(executable, found.st_size, blob, indexed, _stamp(found))
 
     def _untracked(self) -> Iterator[tuple[str, Entry]]:
         keeps_modes = self._git.flag("core.fileMode", True)
@@ -100,7 +107,7 @@ class WorktreeTree:
             found = self._lstat(path)
             if found is not None:
                 executable = keeps_modes and bool(found.st_mode & stat.S_IXUSR)
-                yield decoded(path), Entry(executable, found.st_size, None)
+                yield decoded(path), Entry(executable, found.st_size, None, stamp=_stamp(found))
 
     def _lstat(self, path: bytes) -> os.stat_result | None:
         """Give what the disk says of a regular file beneath the root; None for anything else, or nothing."""
@@ -146,7 +153,7 @@ class WorktreeTree:
         if entry.blob:
             return self._objects.blob(entry.blob, path)
         try:
-            data = _read_beneath(self._root, encoded(path))
+            data = _read_beneath(self._root, encoded(path), entry.stamp)
         except OSError as error:
             raise EnvironmentFailure(
                 f"{printable(path)} in {WORKTREE} cannot be read: {error.strerror}."
@@ -171,13 +178,20 @@ class WorktreeTree:
         return self._git.run("rev-parse", "--show-object-format").line == "sha256"
 
 
+def _stamp(found: os.stat_result) -> tuple[int, int]:
+    """Give what an edit changes. The inode is left out: on shared folders it is not always the same."""
+    return found.st_size, found.st_mtime_ns
+
+
+def _leads_away(path: bytes) -> bool:
+    """Say whether a path leads out of the root, or to credentials; only a forged index has such."""
+    return any(part in (b"", b".", b"..") or part.lower() == b".git" for part in path.split(b"/"))
+
+
 def _is_folder(root: bytes, path: bytes) -> bool:
     """Say whether a path beneath the root is a directory that is reached through directories alone."""
     here = root
     for part in path.split(b"/") if path else ():
-        # Only a forged index has such parts, which lead out of the root, or to credentials.
-        if part in (b"", b".", b"..") or part.lower() == b".git":
-            return False
         here = os.path.join(here, part)  # noqa: PTH118
         try:
             if not stat.S_ISDIR(os.lstat(here).st_mode):
@@ -187,8 +201,11 @@ def _is_folder(root: bytes, path: bytes) -> bool:
     return True
 
 
-def _read_beneath(root: bytes, path: bytes) -> bytes:
-    """Read a regular file without following a symlink anywhere beneath the root. Raises OSError."""
+def _read_beneath(root: bytes, path: bytes, stamp: tuple[int, int] | None) -> bytes:
+    """Read a regular file without following a symlink anywhere beneath the root.
+
+    Raises OSError, also when it is not the file any more that had this stamp.
+    """
     *folders, name = path.split(b"/")
     beneath = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -204,4 +221,7 @@ def _read_beneath(root: bytes, path: bytes) -> bytes:
     with open(file, "rb") as stream:  # noqa: PTH123
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise OSError(0, "it is not a regular file any more")
-        return stream.read()
+        data = stream.read()
+        if _stamp(os.fstat(file)) != stamp:
+            raise OSError(0, "it was edited after refcompare had begun, so run again")
+        return data
