@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from refcompare.agents.boundary import Boundary
-from refcompare.agents.gateway import GatewayHandle
 from refcompare.agents.trajectory import Trajectory
 from refcompare.agents.wire import Api
+
+if TYPE_CHECKING:
+    from refcompare.agents.gateway import GatewayHandle
 
 
 @dataclass(frozen=True, slots=True)
