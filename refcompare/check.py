@@ -16,6 +16,7 @@ from typing import Any, Literal
 import jsonschema
 from jsonschema.exceptions import best_match
 
+from refcompare.agents.evals import load_evals
 from refcompare.execution import definition
 from refcompare.execution.loader import SourceFile, SourceTest, unknown_fields
 from refcompare.execution.loader_json import Where
@@ -59,6 +60,7 @@ def check_suites(tree: Tree, globs: Sequence[str] = DEFAULT_GLOBS) -> tuple[Find
                 findings.extend(test_rule(file, test))
     for suites_rule in SUITES_RULES:
         findings.extend(suites_rule(files))
+    findings.extend(usable_evals(tree))
     return tuple(sorted(set(findings)))
 
 
@@ -132,6 +134,14 @@ def unique_ids(files: Sequence[SourceFile]) -> Iterator[Finding]:
                 message = duplicate_message(test_id, owner)
                 line = file.line_of(test, ("id",))
                 yield Finding(file.path, line, "duplicate-id", message, "give the test an id of its own")
+
+
+def usable_evals(tree: Tree) -> Iterator[Finding]:
+    """Every agent eval can be used, and no two share an id."""
+    for item in load_evals(tree).invalid:
+        for line, sentence in item.faults:
+            message, _, mend = sentence.removesuffix(".").rpartition("; ")
+            yield Finding(item.path, line, "agent-eval", message or mend, mend if message else "")
 
 
 FILE_RULES: tuple[Callable[[SourceFile], Iterator[Finding]], ...] = (readable, file_fits_schema, known_fields)
