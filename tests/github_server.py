@@ -6,6 +6,7 @@ the product begins to ask for more. Shapes and messages are those of the real se
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -90,6 +91,8 @@ class GitHubServer:
         self.runs: dict[int, dict[str, Any]] = {}
         self.artifacts: list[dict[str, Any]] = []
         self.blobs: dict[str, bytes] = {}
+        self.files: dict[tuple[str, str], bytes] = {}
+        """What ``/contents`` has: by the commit and the path."""
         self.unlisted_commits: set[str] = set()
         self.faults: list[Fault] = []
         self.requests: list[Request] = []
@@ -236,6 +239,7 @@ class GitHubServer:
             ("GET", rf"{repo}/pulls/(\d+)", "pull-requests", lambda _, n: self._found(self.pulls, n)),
             ("GET", f"{repo}/commits/([0-9a-z]+)", "contents", self._commit),
             ("GET", f"{repo}/commits/([0-9a-z]+)/pulls", "pull-requests", self._pulls_of_commit),
+            ("GET", f"{repo}/contents/(.+)", "contents", self._contents),
             ("POST", f"{repo}/check-runs", "checks", self._create_check_run),
             ("PATCH", rf"{repo}/check-runs/(\d+)", "checks", self._edit_check_run),
             ("GET", rf"{repo}/actions/runs/(\d+)", "actions", lambda _, n: self._found(self.runs, n)),
@@ -334,6 +338,13 @@ class GitHubServer:
         if sha in self.unlisted_commits:
             raise Refused(422, f"No commit found for SHA: {sha}")
         return self._page(request, [pull for pull in self.pulls.values() if pull["head"]["sha"] == sha])
+
+    def _contents(self, request: Request, path: str) -> dict[str, Any]:
+        data = self.files.get((request.query["ref"], path))
+        if data is None:
+            raise Refused(404, "Not Found")
+        content = base64.b64encode(data).decode()
+        return {"type": "file", "path": path, "encoding": "base64", "size": len(data), "content": content}
 
     def _create_check_run(self, request: Request) -> dict[str, Any]:
         identifier = next(self._ids)

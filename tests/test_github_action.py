@@ -23,9 +23,11 @@ from refcompare.github.runner import NO_COMMIT
 from refcompare.paths import cache_directory
 from refcompare.report.escape import marker
 from refcompare.wordpress.engine import docker_available
+from refcompare.wordpress.releases import DEFAULT_VERSION
 from refcompare.wordpress.site import Site
 from tests.action_runner import ACTION, ActionRunner, Command, Result, obeyed
 from tests.github_server import FORBIDDEN, TOKEN, Account, GitHubServer
+from tests.http_answers import serving
 from tests.support_git import Scratch, isolate
 
 SUITE = "datasets/suites/demo/execution"
@@ -286,6 +288,30 @@ class TestOtherEvents:
             "workflow_dispatch", event, sha=after, ref="refs/heads/main", base="v1", **ONE
         )
         assert result.status == 0 and "1 edited" in result.summary, result.log
+
+
+@pytest.mark.wordpress
+def test_drift_is_told_in_one_issue_that_is_closed_when_all_is_well(
+    project: Project, github: GitHubServer
+) -> None:
+    offers = json.dumps({"offers": [{"version": DEFAULT_VERSION}]}).encode()
+    with serving(offers) as url:
+        project.runner.environment = {"REFCOMPARE_WORDPRESS_RELEASES_URL": url}
+        event = {"repository": {"default_branch": "main"}}
+        good, bad = project.base, edited("hooks", {"reference_solution": "function nothing() {}"})
+        for files in (bad, edited("hooks", {"prompt": "Reworded."})):
+            after = project.remote.commit(dict(files))
+            project.checkout("main")
+            result = project.runner.run(
+                "schedule", event, sha=after, ref="refs/heads/main", mode="drift", base=good, **ONE
+            )
+            assert result.status == 0, result.log
+    [issue] = github.issues.values()
+    assert (issue["state"], result.outputs["conclusion"]) == ("closed", "success")
+    assert (
+        "1 edited" in issue["body"] and f"WordPress {DEFAULT_VERSION}, which is the newest" in issue["body"]
+    )
+    assert "1 edited" in result.summary
 
 
 @pytest.mark.docker

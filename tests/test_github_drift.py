@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,6 +24,7 @@ from refcompare.report.escape import marker
 from refcompare.wordpress.releases import Release
 from refcompare.wordpress.site import Site
 from tests.github_server import BOT, REPOSITORY, TOKEN, Account, GitHubServer
+from tests.http_answers import serving
 from tests.result_builders import FAIL, entry, many, record, run
 from tests.support_git import isolate
 
@@ -120,29 +117,6 @@ class TestText:
         assert not Part("x", note="nothing to compare").drifted
 
 
-@contextmanager
-def serving(answer: bytes, status: int = 200) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/core/version-check/1.7/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 class TestNewestRelease:
     def test_it_is_what_the_project_offers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         offers = {"offers": [{"response": "upgrade", "version": "7.2.1"}, {"version": "7.1.9"}]}
@@ -197,7 +171,8 @@ def test_the_same_tree_is_compared_on_two_releases(
         )
         _, head = build_repository(place / "bench")
         (place / "bench" / "refcompare.yml").write_text(
-            "confirm: 1\naudit: {enabled: false}\nruntime: native\nsuites: [datasets/suites/*/execution/shortcodes.json]\n"
+            "confirm: 1\naudit: {enabled: false}\nruntime: native\n"
+            "suites: [datasets/suites/*/execution/shortcodes.json]\n"
         )
         runs = drift.compare_releases(place / "bench", head, Choice(), str(core))
     found = release_answer(runs, DEFAULT_FAIL_ON, "main")

@@ -102,6 +102,10 @@ class TestEvents:
         found = wanted(request(runner("schedule", ref="refs/heads/main")))
         assert (found.head, found.bases, found.base_name) == (A, (DaysBefore(7),), "main a week ago")
 
+    def test_looking_for_drift_compares_with_a_week_ago_whatever_started_it(self) -> None:
+        found = wanted(request(runner("workflow_dispatch", ref="refs/heads/main"), weekly=True))
+        assert found.bases == (DaysBefore(7),)
+
     def test_a_merge_group_compares_with_the_branch_it_is_queued_for(self) -> None:
         group = {"merge_group": {"base_sha": C, "head_sha": A, "base_ref": "refs/heads/main"}}
         found = wanted(request(runner("merge_group", group, ref="refs/heads/gh-readonly-queue/main/pr-12")))

@@ -140,6 +140,25 @@ class TestHonestRuns:
         assert published.body.startswith(marker("nightly"))
         assert "✅" in published.body and "Nothing that fails the build changed." in published.body
 
+    @pytest.mark.parametrize(
+        ("config", "sign"),
+        [
+            (b"fail_on: [removed]\n", "✅"),
+            (b"fail_on: [regressed]\n", "❌"),
+            (b"fail_on: nonsense\n", "❌"),
+            (None, "❌"),
+        ],
+    )
+    def test_else_the_gate_is_that_of_the_base(
+        self, github: GitHubServer, published: Publisher, config: bytes | None, sign: str
+    ) -> None:
+        github.files["a" * 40, "refcompare.yml"] = b"fail_on: none\n"  # the pull request's own
+        if config is not None:
+            github.files["b" * 40, "refcompare.yml"] = config
+        github.add_artifact(7, "refcompare", zipped(entries()))
+        published(event())
+        assert published.body.split("\n")[2].startswith(sign)
+
     def test_a_run_that_came_to_no_verdict_says_so(self, github: GitHubServer, published: Publisher) -> None:
         outcome = {"conclusion": "error", "sentence": "<b>PHP</b> was not found. @octocat", "exit_code": 3}
         github.add_artifact(7, "refcompare", zipped({"outcome.json": json.dumps(outcome).encode()}))

@@ -81,8 +81,10 @@ class Nothing:
     reason: str
 
 
-def request(runner: Runner, base: str = "", head: str = "") -> Request | Nothing:
+def request(runner: Runner, base: str = "", head: str = "", *, weekly: bool = False) -> Request | Nothing:
     """Say what an event asks to be compared; ``base`` and ``head`` are the workflow's own wishes.
+
+    With ``weekly`` the event's commit is compared with a week before, whatever the event.
 
     Raises UsageError for events in which a comparison would be unsafe or has no meaning.
     """
@@ -94,7 +96,7 @@ def request(runner: Runner, base: str = "", head: str = "") -> Request | Nothing
         )
     if base and head:
         return Request(head, (ByRef(base),), head, base, _pull(event), _reported(event))
-    found = _by_event(runner)
+    found = _week(event) if weekly else _by_event(runner)
     if not (base or head):
         return found
     return _with_wishes(_leaving_default(runner) if isinstance(found, Nothing) else found, base, head)
@@ -110,13 +112,7 @@ def _by_event(runner: Runner) -> Request | Nothing:
         case "push":
             return _push(runner)
         case "schedule":
-            return Request(
-                event.sha or "HEAD",
-                (DaysBefore(),),
-                _short(event.ref) or "HEAD",
-                f"{_short(event.ref) or 'HEAD'} a week ago",
-                reported=event.sha or None,
-            )
+            return _week(event)
         case "workflow_run":
             raise UsageError(
                 "A workflow_run is about another workflow's commit: set `mode: publish` to comment on what "
@@ -180,6 +176,12 @@ def _push(runner: Runner) -> Request | Nothing:
         f"{name} before the push",
         reported=found.reported,
     )
+
+
+def _week(event: Event) -> Request:
+    name = _short(event.ref) or "HEAD"
+    head, reported = event.sha or "HEAD", event.sha or None
+    return Request(head, (DaysBefore(),), name, f"{name} a week ago", reported=reported)
 
 
 def _leaving_default(runner: Runner) -> Request:

@@ -40,6 +40,7 @@ _OPTIONS = (
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
 )
+_SECRETS = ("GITHUB_TOKEN", "GH_TOKEN")
 _SECONDS_A_DAY = 24 * 60 * 60
 _URL_USER = re.compile(r"(?<=://)[^/@\s]+@")
 
@@ -267,7 +268,7 @@ class Checkout:
 
     def _git(self, *words: str, with_token: bool = False) -> subprocess.CompletedProcess[bytes]:
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in _SECRETS},
             "LC_ALL": "C",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_NO_LAZY_FETCH": "1",

@@ -14,6 +14,9 @@ from github import GithubException
 from github.PullRequest import PullRequest
 from github.Repository import Repository
 
+from refcompare.changes import ChangeKind
+from refcompare.config import CONFIG_NAME, load_config
+from refcompare.errors import UsageError
 from refcompare.gate import DEFAULT_FAIL_ON, parse_fail_on
 from refcompare.github import artifact, page
 from refcompare.github.api import Client
@@ -117,9 +120,14 @@ def publish(runner: Runner, inputs: Inputs, client: Client, directory: Path) -> 
         return Published(f"{numbers} all end in {found.head_sha[:12]}, and nothing tells which was compared.")
     body, needed = "", True
     names, footer = Names(pull.base.ref, f"#{pull.number} merged"), _FOOTER.format(url=found.url)
+    fail_on = client.call(
+        "read the configuration of the base",
+        lambda: _fail_on(client.repository(runner.repository), pull.base.sha, inputs),
+        "contents: read",
+    )
     try:
         if not problem:
-            body, needed = _body(inputs, directory, names, found.url, footer)
+            body, needed = _body(inputs, directory, names, fail_on, found.url, footer)
     except ResultsError as error:
         problem = str(error)
     if problem:
@@ -175,13 +183,31 @@ def _base_commit(directory: Path) -> str | None:
         return None
 
 
-def _body(inputs: Inputs, directory: Path, names: Names, url: str, footer: str) -> tuple[str, bool]:
+def _fail_on(repository: Repository, base: str, inputs: Inputs) -> frozenset[ChangeKind]:
+    """Give the kinds that fail the build: the input's, else those that the base's configuration names."""
+    if inputs.fail_on:
+        return parse_fail_on(inputs.fail_on)
+    name = inputs.config or CONFIG_NAME
+    try:
+        found = repository.get_contents(name, ref=base)
+        text = None if isinstance(found, list) or found.encoding != "base64" else found.decoded_content
+        return DEFAULT_FAIL_ON if text is None else load_config(text, name).fail_on
+    except GithubException as error:
+        if error.status == 404:  # it has none
+            return DEFAULT_FAIL_ON
+        raise
+    except UsageError:  # which the comparison itself has told
+        return DEFAULT_FAIL_ON
+
+
+def _body(
+    inputs: Inputs, directory: Path, names: Names, fail_on: frozenset[ChangeKind], url: str, footer: str
+) -> tuple[str, bool]:
     """Render the comment here, from results that were read by their schema; say whether a new one is due."""
     if not (directory / "base").is_dir() and not (directory / "head").is_dir():
         outcome = read_outcome(directory)
         sentence = outcome.sentence if outcome else "The run left no results, and no word on why."
         return page.without_verdict(sentence, inputs.key, names, url, footer), True
-    fail_on = parse_fail_on(inputs.fail_on) if inputs.fail_on else DEFAULT_FAIL_ON
     answer = page.read_answer(directory, fail_on, names, CAPS)
     body = page.comment(answer, inputs.key, url, footer)
     return body, is_wanted(inputs.comment, answer.comparison, answer.gate)

@@ -51,7 +51,7 @@ def prepare() -> int:
             day=datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d"),
         ),
     }
-    wanted = request(runner, inputs.base, inputs.head)
+    wanted = request(runner, inputs.base, inputs.head, weekly=inputs.mode == "drift")
     if isinstance(wanted, Nothing):
         step.note(wanted.reason)
         set_outputs(runner.outputs, told)
@@ -74,10 +74,11 @@ def prepare() -> int:
 def setup() -> int:
     """Make this machine able to grade."""
     step = Step.begin()
-    inputs = current_job().inputs
-    choice = choice_of(inputs)
+    job = current_job()
+    inputs, choice = job.inputs, choice_of(job.inputs)
     with step.log.quoting():
         with open_workbench(step.repository(inputs), choice) as workbench:
+            workbench.judge_by(workbench.tree(job.base), workbench.tree(job.head))
             wordpress = choice.wordpress or workbench.config.wordpress
         prepare_machine(inputs.runtime, wordpress, inputs.image_repository, step.log.say)
     return 0
