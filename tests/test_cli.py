@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def refcompare(directory: Path, *arguments: str, **environment: str) -> subproce
     )
 
 
-def kinds(document: dict) -> dict[str, str]:
+def kinds(document: dict[str, Any]) -> dict[str, str]:
     return {change["test_id"]: change["kind"] for change in document["changes"]}
 
 
@@ -51,11 +52,11 @@ def commit(repository: Path, message: str) -> None:
         )
 
 
-def suite(*tests: dict) -> str:
+def suite(*tests: dict[str, Any]) -> str:
     return json.dumps({"id": "s", "version": "1", "tests": list(tests)}, indent=1)
 
 
-def simple(test_id: str, code: str = "return 3;", **extra: object) -> dict:
+def simple(test_id: str, code: str = "return 3;", **extra: object) -> dict[str, Any]:
     return {
         "id": test_id,
         "category": "simple",
