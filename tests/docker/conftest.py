@@ -1,0 +1,75 @@
+"""An engine, an image of the default site, and the certainty that nothing stays."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refcompare.execution.grading import GradingThread
+from refcompare.wordpress.docker import DockerRuntime
+from refcompare.wordpress.engine import docker, docker_available, reap
+from refcompare.wordpress.graders import Grader, installed_grader
+from refcompare.wordpress.image import Image, ensure_image
+from refcompare.wordpress.site import Site
+from tests.docker.support import grading, until
+
+REQUIRED = os.environ.get("REFCOMPARE_REQUIRE_DOCKER") == "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine() -> None:
+    """Skip where no engine answers, unless REFCOMPARE_REQUIRE_DOCKER=1 makes that a failure."""
+    answer = docker_available()
+    if not answer.works and REQUIRED:
+        pytest.fail(answer.message)
+    if not answer.works:
+        pytest.skip(answer.message)
+
+
+@pytest.fixture(scope="session")
+def grader() -> Grader:
+    return installed_grader()
+
+
+@pytest.fixture(scope="session")
+def image(_engine: None, site: Site, grader: Grader) -> Image:
+    """The default image. It stays in the engine, as WordPress stays in the cache."""
+    return ensure_image(site, grader, progress=print)
+
+
+@pytest.fixture(scope="module")
+def runtime(image: Image) -> DockerRuntime:
+    return DockerRuntime(image)
+
+
+@pytest.fixture(scope="module")
+def thread(runtime: DockerRuntime) -> Iterator[GradingThread]:
+    with grading(runtime) as thread:
+        yield thread
+
+
+@pytest.fixture
+def tidy(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing that a test makes in the engine or in the temporary directory is there afterwards."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    reap()
+    before = left_over()
+    yield
+    # The engine removes the volumes of a container a moment after the container.
+    assert until(lambda: left_over() <= before, seconds=15), left_over() - before
+    assert list(tmp_path.iterdir()) == []
+
+
+def left_over() -> set[str]:
+    listings = (
+        ("ps", "--all", "--quiet", "--filter", "label=refcompare"),
+        ("volume", "ls", "--quiet", "--filter", "label=refcompare"),
+        ("network", "ls", "--quiet"),
+        ("images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}", "--filter", "label=refcompare"),
+    )
+    return {f"{listing[0]} {line}" for listing in listings for line in docker(*listing).splitlines()}
