@@ -15,6 +15,7 @@ declare(strict_types=1);
 namespace Refcompare;
 
 require_once __DIR__ . '/src/class-child.php';
+require_once __DIR__ . '/src/class-console.php';
 require_once __DIR__ . '/src/class-site.php';
 require_once __DIR__ . '/src/class-describe.php';
 require_once __DIR__ . '/src/evaluate.php';

@@ -151,49 +151,8 @@ _ALL = [
 SHAPES = {test.id.removeprefix("shape-"): test for test in _ALL}
 FORGERS = [load_forger(path) for path in sorted(CATALOGUE.glob("*.php"))]
 
-# What a candidate can see of those before it: every file and directory with all but its inode,
-# the state of descriptors that it got from its parent, locks, and the site.
-WITNESS = r"""
-$seen = array( 'cwd' => getcwd(), 'level' => ob_get_level(), 'locale' => setlocale( LC_ALL, 0 ) );
-foreach ( array( '/scratch', '/tmp', '/site/wp-content', '/dev' ) as $root ) {
-	$seen[ $root ] = array( fileperms( $root ), in_array( $root, array( '/scratch', '/dev' ), true ) ? 0 : array( fileatime( $root ), filemtime( $root ) ), disk_free_space( $root ), is_writable( $root ) );
-	$files = new RecursiveIteratorIterator( new RecursiveDirectoryIterator( $root, FilesystemIterator::SKIP_DOTS ), RecursiveIteratorIterator::SELF_FIRST );
-	foreach ( $files as $path => $file ) {
-		if ( substr_count( $path, '/' ) < 5 ) {
-			$seen[ $path ] = array( $file->getType(), $file->getPerms(), $file->getOwner(), $root === '/site/wp-content' && ! $file->isDir() ? $file->getMTime() : 0 );
-		}
-	}
-}
-for ( $number = 0; $number < 64; $number++ ) {
-	try {
-		$stream = fopen( "php://fd/$number", 'r' );
-		$facts  = stream_get_meta_data( $stream );
-		$seen[ "fd $number" ] = array( $facts['stream_type'], $facts['blocked'], fstat( $stream )['mode'], 'STDIO' === $facts['stream_type'] ? ftell( $stream ) : 0 );
-	} catch ( Throwable $closed ) {
-		continue;
-	}
-}
-foreach ( array( '/wp-cli.phar', '/snapshot.sqlite', '/grader/worker.php', '/dev/null' ) as $path ) {
-	$seen[ "lock $path" ] = flock( fopen( $path, 'r' ), LOCK_EX | LOCK_NB );
-	$seen[ "hash $path" ] = is_file( $path ) ? md5_file( $path ) : '';
-}
-$seen['ini']     = ini_get_all( null, false );
-$seen['options'] = $GLOBALS['@pdo']->query( 'SELECT option_name, option_value FROM wp_options WHERE option_name <> \'cron\' AND option_name NOT LIKE \'%transient_timeout%\' ORDER BY 1' )->fetchAll( PDO::FETCH_NUM );
-$seen['tables']  = $GLOBALS['@pdo']->query( 'SELECT name, sql FROM sqlite_master ORDER BY 1' )->fetchAll( PDO::FETCH_NUM );
-$seen['hooks']   = array_map( static fn ( $hook ) => array_map( 'count', $hook->callbacks ), $GLOBALS['wp_filter'] );
-$seen['defined'] = array( count( get_declared_classes() ), count( get_defined_functions()['user'] ), count( get_defined_constants() ), count( get_included_files() ) );
-$seen['nice']    = array( getmyuid(), posix_getpriority( 0 ), posix_getrlimit() );
-ksort( $seen );
-$GLOBALS['witness'] = hash( 'sha256', serialize( $seen ) );
-foreach ( $seen as $name => $value ) {
-	echo $name, ' ', substr( md5( serialize( $value ) ), 0, 8 ), "\n";
-}
-""".replace("posix_getpriority( 0 ), ", "")
-"""Its output has one line for each thing seen, so that a failure names what has changed.
-
-Left out are the times of /scratch, in which the worker makes a file for each candidate, and what
-differs between two boots: the times of /dev and of scheduled events.
-"""
+WITNESS = (CATALOGUE / "support" / "witness.php").read_text()
+"""Prints one line for each thing that it sees of the world, so that a failure names what has changed."""
 
 _WITNESS_TEST = ExecutionTest(
     "witness", "forgers", "forgers", "tests/test_forgers.py", 1, "0" * 64,
@@ -280,10 +239,8 @@ def test_the_catalogue_is_large_and_never_accepts_a_pass() -> None:
 
 def test_the_gateway_passes_as_soon_as_it_is_told_an_answer(bench: Bench) -> None:
     """Or no forger that learns something would be noticed."""
-    for shape, answers in {"function": ["function:7", "function:8"], "rest": ["rest", "hook"]}.items():
-        steps = "".join(f"array_shift($GLOBALS['told']) ?? '{canary(text)}'," for text in answers)
-        assert steps
-        told = ", ".join(f"'{canary(text)}'" for text in answers)
-        code = f"{GATEWAY}\n$GLOBALS['told'] = array( {told} );\nfunction forge($w) {{ return array_shift($GLOBALS['told']); }}"
-        record = bench.thread.grade(SHAPES[shape], Candidate("told", code), Limits(seconds=30))
+    for shape, texts in {"function": ["function:7", "function:8"], "rest": ["rest", "hook"]}.items():
+        answers = ", ".join(f"'{canary(text)}'" for text in texts)
+        forge = f"function forge($where) {{ static $told = array({answers}); return array_shift($told); }}"
+        record = bench.thread.grade(SHAPES[shape], Candidate("told", GATEWAY + forge), Limits(seconds=30))
         assert record.verdict is Verdict.PASS, record

@@ -63,7 +63,10 @@ final class Assertions {
 	}
 
 	/**
-	 * Look at the site under the grader's rules, and come back without what could run on its own.
+	 * Look at the site under the grader's rules, and come back to them.
+	 *
+	 * What the candidate has set up meanwhile (a collector, an error handler) could otherwise run
+	 * while the observation is compared, with what is expected among the arguments on the stack.
 	 *
 	 * @param array<string, mixed> $question Where to look. Emptied at once.
 	 * @return mixed What was seen.
@@ -76,6 +79,7 @@ final class Assertions {
 			return self::observe( $asked );
 		} finally {
 			\gc_disable();
+			Evaluator::arm();
 		}
 	}
 

@@ -84,6 +84,7 @@ final class Child {
 			\fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
 			\fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
 		);
+		Console::begin( ...self::$streams );
 		$memory = (int) $limits['memory'];
 		\ini_set( 'memory_limit', (string) $memory ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed
 		$seconds = (int) \ceil( $limits['seconds'] ) + 1;
