@@ -78,8 +78,14 @@ class GitTree:
         assert blob is not None
         return self._objects.blob(blob, path)
 
+    def links(self) -> dict[str, str]:
+        """Give the target of every symlink by its path. A target is anybody's text: follow it with care."""
+        links = ((path, blob) for path, mode, blob in self._listing if mode == "120000")
+        return {path: decoded(self._objects.blob(blob, path)) for path, blob in links}
+
     @functools.cached_property
-    def _entries(self) -> dict[str, Entry]:
+    def _listing(self) -> list[tuple[str, str, str]]:
+        """Give the path, mode and blob of everything that is not a folder or a submodule."""
         output = self._git.read_at_most(LONGEST_LISTING, "ls-tree", "-r", "-z", "--full-tree", self._digest)
         if output is None:
             size = f"more than {LONGEST_LISTING // 2**20} MiB of file names"
@@ -87,8 +93,13 @@ class GitTree:
         listing = []
         for record in output.split(b"\0")[:-1]:
             meta, _, path = record.partition(b"\t")
-            mode, _, blob = meta.decode("ascii").split(" ")
-            if mode.startswith("100"):
+            mode, kind, blob = meta.decode("ascii").split(" ")
+            if kind == "blob":
                 listing.append((decoded(path), mode, blob))
-        sizes = sizes_of(self._git, (blob for _, _, blob in listing))
-        return {path: Entry(mode == "100755", sizes.get(blob, 0), blob) for path, mode, blob in listing}
+        return listing
+
+    @functools.cached_property
+    def _entries(self) -> dict[str, Entry]:
+        files = [(path, mode, blob) for path, mode, blob in self._listing if mode.startswith("100")]
+        sizes = sizes_of(self._git, (blob for _, _, blob in files))
+        return {path: Entry(mode == "100755", sizes.get(blob, 0), blob) for path, mode, blob in files}

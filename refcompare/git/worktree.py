@@ -67,6 +67,17 @@ class WorktreeTree:
         """Give one file's bytes. Raises KeyError, or EnvironmentFailure when the file changed meanwhile."""
         return self._stored(path, self._entries[path])
 
+    def links(self) -> dict[str, str]:
+        """Give the target of every symlink by its path, as they lie now. A target is anybody's text."""
+        listing = self._git.read_index("ls-files", "-z", "--others", "--exclude-standard")
+        paths = {item.path for item in read_index(self._git) if not _leads_away(item.path)}
+        found = {}
+        for path in sorted(paths.union(listing.split(b"\0")[:-1])):
+            if self._is_folder(path.rpartition(b"/")[0]):
+                with suppress(OSError):  # it is no link, or it is gone
+                    found[decoded(path)] = decoded(os.readlink(os.path.join(self._root, path)))  # noqa: PTH115, PTH118
+        return found
+
     def _list(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
         for path, entry in self._tracked():
