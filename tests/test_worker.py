@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,10 +17,13 @@ from refcompare.execution import worker as worker_module
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.execution.worker import Worker
+from refcompare.resources import grader_source
 from refcompare.results import ErrorKind, Phase, Record, Verdict
+from refcompare.sandbox import UNPRIVILEGED_ID
 from refcompare.wordpress.graders import installed_grader
 from refcompare.wordpress.native import NativeRuntime
 from refcompare.wordpress.php import Php
+from refcompare.wordpress.php_settings import extension_lines, php_settings
 from refcompare.wordpress.site import Site
 
 pytestmark = pytest.mark.wordpress
@@ -599,6 +603,17 @@ def test_a_worker_stays_small(runtime: NativeRuntime) -> None:
         assert 30 * MIB < resident(os.getpid()) < 150 * MIB
     finally:
         worker.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a worker with privileges")
+def test_a_worker_refuses_to_run_where_its_children_could_multiply(php: Php) -> None:
+    source = grader_source() / "src" / "class-child.php"
+    script = f"require '{source}'; exit( Refcompare\\Child::is_confined() ? 0 : 7 );"
+    settings = php_settings(extension_lines(php), php.extension_directory)
+    command = [str(php.binary), "-n", *settings, "-r", script]
+    assert subprocess.run(command, check=False, timeout=20).returncode == 7
+    unprivileged: dict[str, Any] = {"user": UNPRIVILEGED_ID, "group": UNPRIVILEGED_ID, "extra_groups": ()}
+    assert subprocess.run(command, check=False, timeout=20, **unprivileged).returncode == 0
 
 
 def test_a_worker_says_what_it_is(runtime: NativeRuntime, php: Php) -> None:
