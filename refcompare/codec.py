@@ -6,10 +6,9 @@ flag being there. Decoding takes nothing on trust: every value is checked before
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
 
+from refcompare.fields import HIGHEST, Fields, Unexpected
 from refcompare.results import (
     JSON,
     SCHEMA_VERSION,
@@ -29,14 +28,6 @@ from refcompare.results import (
 
 Value = dict[str, JSON]
 """A JSON object as it is written."""
-
-HIGHEST = 1e9
-"""No count, line, number of milliseconds or seconds is above this; the schemas say the same."""
-
-
-class Unexpected(ValueError):
-    """A JSON value is not what it should be; the schema says in which way."""
-
 
 # ------------------------------------------------------------------------------ encoding
 
@@ -163,7 +154,7 @@ def _word(value: StrEnum | None) -> str | None:
 
 def record_from(value: object) -> Record:
     """Read a record back. Raises Unexpected for whatever its schema does not allow."""
-    fields = _Fields(value)
+    fields = Fields(value)
     return Record(
         test_id=fields.text("test_id"),
         candidate=fields.text("candidate"),
@@ -183,7 +174,7 @@ def record_from(value: object) -> Record:
 
 
 def _assertion_from(value: object) -> AssertionResult:
-    fields = _Fields(value)
+    fields = Fields(value)
     return AssertionResult(
         type=fields.text("type"),
         description=fields.text("description"),
@@ -197,7 +188,7 @@ def _assertion_from(value: object) -> AssertionResult:
 
 def run_from(value: object, records: tuple[Record, ...]) -> RunResult:
     """Read ``run.json`` back and join it with its records. Raises Unexpected."""
-    fields = _Fields(value)
+    fields = Fields(value)
     if fields.integer("schema_version") != SCHEMA_VERSION:
         raise Unexpected
     for record in fields.items("records"):
@@ -216,7 +207,7 @@ def run_from(value: object, records: tuple[Record, ...]) -> RunResult:
 
 
 def _arm_from(value: object, environment: Environment | None) -> Arm:
-    fields = _Fields(value)
+    fields = Fields(value)
     name = fields.text("name")
     if name not in ARM_NAMES:
         raise Unexpected
@@ -230,7 +221,7 @@ ARM_NAMES = ("base", "head", "control")
 
 
 def _environment_from(value: object) -> Environment:
-    fields = _Fields(value)
+    fields = Fields(value)
     return Environment(
         wordpress=fields.text("wordpress"),
         wordpress_digest=fields.text("wordpress_digest"),
@@ -244,7 +235,7 @@ def _environment_from(value: object) -> Environment:
 
 
 def _entry_from(value: object) -> TestEntry:
-    fields = _Fields(value)
+    fields = Fields(value)
     return TestEntry(
         test_id=fields.text("test_id"),
         suite=fields.text("suite"),
@@ -257,18 +248,18 @@ def _entry_from(value: object) -> TestEntry:
 
 
 def _audit_from(value: object) -> Audit:
-    fields = _Fields(value)
+    fields = Fields(value)
     fields.flag("exploitable")  # what it says follows from the cheats, which are believed instead
     return Audit(
         test_id=fields.text("test_id"),
         auditable=fields.flag("auditable"),
         passing_exploits=tuple(
             PassingExploit(item.text("label"), item.text("class"), item.text("code"))
-            for item in map(_Fields, fields.items("passing_exploits", required=True))
+            for item in map(Fields, fields.items("passing_exploits", required=True))
         ),
         weak_spots=tuple(
             WeakSpot(item.integer("line"), item.text("mutation"), item.text("label", ""))
-            for item in map(_Fields, fields.items("weak_spots", required=True))
+            for item in map(Fields, fields.items("weak_spots", required=True))
         ),
         candidates_tried=fields.integer("candidates_tried"),
         mutants_tried=fields.integer("mutants_tried", 0),
@@ -277,73 +268,3 @@ def _audit_from(value: object) -> Audit:
         stopped_early=fields.flag("stopped_early", False),
         reason=fields.text_or_none("reason"),
     )
-
-
-Word = TypeVar("Word", bound=StrEnum)
-
-
-class _Fields:
-    """One JSON object, read key by key; every method raises Unexpected where the value is another."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, value: object) -> None:
-        if not isinstance(value, dict):
-            raise Unexpected
-        self._values: Mapping[str, Any] = value
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def get(self, key: str) -> object:
-        return self._values.get(key)
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self._values.get(key, default)
-        if not isinstance(value, str):
-            raise Unexpected
-        return value
-
-    def text_or_none(self, key: str) -> str | None:
-        return self.text(key) if key in self._values else None
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        values = self._values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise Unexpected
-        return tuple(values)
-
-    def flag(self, key: str, default: bool | None = None) -> bool:
-        value = self._values.get(key, default)
-        if not isinstance(value, bool):
-            raise Unexpected
-        return value
-
-    def number(self, key: str, *, least: float = 0, most: float) -> float:
-        value = self._values.get(key)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-            raise Unexpected
-        return float(value)
-
-    def integer(self, key: str, default: int | None = None, *, least: int = 0) -> int:
-        value = self._values.get(key, default)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # JSON knows no difference between 1 and 1.0
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= HIGHEST:
-            raise Unexpected
-        return value
-
-    def word(self, key: str, words: type[Word]) -> Word:
-        try:
-            return words(self.text(key))
-        except ValueError as error:
-            raise Unexpected from error
-
-    def word_or_none(self, key: str, words: type[Word]) -> Word | None:
-        return self.word(key, words) if key in self._values else None
-
-    def items(self, key: str, *, required: bool = False) -> list[Any]:
-        value = self._values.get(key) if required else self._values.get(key, [])
-        if not isinstance(value, list):
-            raise Unexpected
-        return value

@@ -22,8 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, TypeVar
 
-from refcompare.codec import ARM_NAMES, Unexpected, Value, record_from, record_value, run_from, run_value
+from refcompare.codec import ARM_NAMES, Value, record_from, record_value, run_from, run_value
 from refcompare.errors import EnvironmentFailure, UsageError
+from refcompare.fields import Unexpected
 from refcompare.report.escape import clip
 from refcompare.report.json import dump, dump_line
 from refcompare.results import SCHEMA_VERSION, Record, RunResult

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refcompare.codec import Unexpected, record_from, record_value, run_from, run_value
+from refcompare.codec import record_from, record_value, run_from, run_value
 from refcompare.compare import compare
 from refcompare.errors import EnvironmentFailure, UsageError
+from refcompare.fields import Unexpected
 from refcompare.gate import gate
 from refcompare.report import json as json_report
 from refcompare.results import (
