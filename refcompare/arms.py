@@ -12,6 +12,7 @@ from pathlib import Path
 from refcompare.config import Config, load_config
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.execution.definition import definition
+from refcompare.execution.model import Limits
 from refcompare.git import GitTree, Repository, WorktreeTree
 from refcompare.paths import cache_directory
 from refcompare.pipeline import ArmInput
@@ -138,7 +139,7 @@ class Workbench:
         for side in sides:
             grader = grader_of(side.tree) if self._choice.grader == "ref" else installed_grader()
             if grader.digest not in runtimes:
-                runtimes[grader.digest] = make_runtime(name, wordpress, grader, say)
+                runtimes[grader.digest] = make_runtime(name, wordpress, grader, self.config.limits, say)
             ref = side.tree.ref
             arm = Arm(side.name, ref.label, ref.commit, side.tree.digest)
             arms.append(ArmInput(arm, side.suites, runtimes[grader.digest]))
@@ -191,7 +192,9 @@ def _text(tree: ResolvedTree) -> bytes | None:
         return None
 
 
-def make_runtime(name: str, wordpress: str | None, grader: Grader, say: Callable[[str], None]) -> Runtime:
+def make_runtime(
+    name: str, wordpress: str | None, grader: Grader, limits: Limits, say: Callable[[str], None]
+) -> Runtime:
     """Give what starts workers: ``native``, ``docker``, or with ``auto`` the first that works here."""
     if name == "auto":
         found = probe()
@@ -206,10 +209,10 @@ def make_runtime(name: str, wordpress: str | None, grader: Grader, say: Callable
     from refcompare.wordpress.docker import DockerRuntime
     from refcompare.wordpress.image import ensure_image
 
-    return DockerRuntime(ensure_image(site, grader, progress=say))
+    return DockerRuntime(ensure_image(site, grader, progress=say), memory=limits.memory)
 
 
 def _docker_works() -> bool:
-    from refcompare.wordpress.docker import docker_available
+    from refcompare.wordpress.engine import docker_available
 
     return docker_available().works

@@ -292,6 +292,40 @@ def wordpress_path(release: str | None) -> None:
 cli.add_command(action)
 
 
+@wordpress.group("image")
+def wordpress_image() -> None:
+    """Build and list the images that `--runtime docker` starts workers from."""
+
+
+@wordpress_image.command("build")
+@click.argument("release", required=False)
+@click.option("--base", metavar="IMAGE", help="The image to build on (debian:bookworm-slim).")
+@click.option("--php", metavar="SERIES", help="The PHP wanted of the base, such as 8.2 (the base's own).")
+@click.option("--fresh", is_flag=True, help="Build anew, with the packages of today.")
+@click.option("--quiet", is_flag=True, help="Print the image's name and nothing else.")
+def image_build(release: str | None, base: str | None, php: str | None, fresh: bool, quiet: bool) -> None:
+    """Build the image of a release (the pinned one, when none is given), unless the engine has it.
+
+    \b
+    refcompare wordpress image build 7.1.1 --php 8.2
+    """
+    from refcompare.commands import build_image
+
+    _exit(build_image(release, base, php, fresh, quiet, sys.stdout))
+
+
+@wordpress_image.command("list")
+def image_list() -> None:
+    """List the worker images of the Docker engine.
+
+    \b
+    refcompare wordpress image list
+    """
+    from refcompare.commands import list_worker_images
+
+    _exit(list_worker_images(sys.stdout))
+
+
 def _exit(status: int) -> None:
     sys.stdout.flush()
     raise SystemExit(status)

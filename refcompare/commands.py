@@ -225,6 +225,45 @@ def wordpress_directory(release: str | None, out: TextIO) -> int:
     return 0
 
 
+def build_image(
+    release: str | None, base: str | None, php: str | None, fresh: bool, quiet: bool, out: TextIO
+) -> int:
+    """Build a worker image, unless the engine has it."""
+    from refcompare.wordpress.graders import installed_grader
+    from refcompare.wordpress.image import DEFAULT_BASE, ensure_image
+    from refcompare.wordpress.php import find_php
+    from refcompare.wordpress.releases import ensure_release
+    from refcompare.wordpress.site import ensure_site
+
+    with Reporter(quiet=quiet) as reporter:
+        site = ensure_site(ensure_release(release, progress=reporter.say), find_php(), progress=reporter.say)
+        image = ensure_image(
+            site,
+            installed_grader(),
+            base=base or DEFAULT_BASE,
+            php=php,
+            progress=reporter.say,
+            fresh=fresh,
+        )
+    found = image.environment
+    described = f"  WordPress {found.wordpress}, PHP {found.php}, SQLite {found.sqlite}"
+    out.write(f"{image.reference}{'' if quiet else described}\n")
+    return 0
+
+
+def list_worker_images(out: TextIO) -> int:
+    """List the worker images that the engine has."""
+    from refcompare.wordpress.image import list_images
+
+    images = list_images()
+    for image in images:
+        found = image.environment
+        out.write(f"{image.reference}  WordPress {found.wordpress}, PHP {found.php}, SQLite {found.sqlite}\n")
+    if not images:
+        out.write("There is no worker image: run `refcompare wordpress image build`.\n")
+    return 0
+
+
 def _choice(options: Mapping[str, Any]) -> Choice:
     return Choice(
         config=options["config"],
@@ -242,6 +281,11 @@ def _choice(options: Mapping[str, Any]) -> Choice:
     )
 
 
+def processors() -> int:
+    """Give the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _plan(config: Config, options: Mapping[str, Any], *, audit: bool) -> Plan:
     """Join the command line with the configuration: what is typed wins."""
 
@@ -254,7 +298,7 @@ def _plan(config: Config, options: Mapping[str, Any], *, audit: bool) -> Plan:
         raise UsageError(f"--timeout is {timeout:g}; give a number of seconds above 0.")
     return Plan(
         limits=config.limits if timeout is None else replace(config.limits, seconds=timeout),
-        jobs=typed("jobs", config.jobs or len(os.sched_getaffinity(0))),
+        jobs=typed("jobs", config.jobs or processors()),
         confirm=typed("confirm", config.confirm),
         audit=audit and typed("audit", config.audit.enabled),
         exhaustive=typed("exhaustive", config.audit.exhaustive),
