@@ -92,6 +92,7 @@ _ALL = [
     _shape(
         "rest",
         "add_filter('acme_answer', fn() => canary('hook'));"
+        "function CANARY_saved() {} add_action('acme_saved', 'CANARY_saved');"
         "add_action('rest_api_init', fn() => register_rest_route('acme/v1', '/answer', ["
         "'methods' => 'GET', 'permission_callback' => '__return_true',"
         "'callback' => fn() => ['answer' => canary('rest')]]));",
@@ -101,7 +102,7 @@ _ALL = [
             "expected_status": 200,
             "expected_data": {"answer": canary("rest")},
         },
-        {"type": "hook_registered", "target": "acme_answer"},
+        {"type": "hook_registered", "target": "acme_saved", "callback": "CANARY_saved"},
         {
             "type": "custom_assertion",
             "code": f"return apply_filters('acme_answer', 1) === '{canary('hook')}';",
@@ -241,6 +242,7 @@ def test_the_gateway_passes_as_soon_as_it_is_told_an_answer(bench: Bench) -> Non
     """Or no forger that learns something would be noticed."""
     for shape, texts in {"function": ["function:7", "function:8"], "rest": ["rest", "hook"]}.items():
         answers = ", ".join(f"'{canary(text)}'" for text in texts)
-        forge = f"function forge($where) {{ static $told = array({answers}); return array_shift($told); }}"
+        forge = "function CANARY_saved() {} add_action('acme_saved', 'CANARY_saved');"
+        forge += f"function forge($where) {{ static $told = array({answers}); return array_shift($told); }}"
         record = bench.thread.grade(SHAPES[shape], Candidate("told", GATEWAY + forge), Limits(seconds=30))
         assert record.verdict is Verdict.PASS, record

@@ -28,6 +28,7 @@ final class Integrity {
 		'the database behind $wpdb',
 		'the class of statements of the database',
 		'the SQL functions behind $wpdb',
+		'the SQL parser behind $wpdb',
 		'$wp_object_cache',
 	);
 
@@ -53,7 +54,8 @@ final class Integrity {
 			$pdo,
 			self::is_plain( $pdo ) ? $pdo->getAttribute( \PDO::ATTR_STATEMENT_CLASS ) : null, // phpcs:ignore WordPress.DB.RestrictedClasses
 			self::property( $driver, "\0WP_MySQL_On_SQLite\0user_defined_functions" ),
-			\is_object( $cache ) ? \get_class( $cache ) : null,
+			\get_debug_type( self::property( $driver, "\0WP_MySQL_On_SQLite\0mysql_parser" ) ),
+			\get_debug_type( $cache ),
 		);
 	}
 
@@ -82,13 +84,15 @@ final class Integrity {
 	}
 
 	/**
-	 * The SQL functions that are not SQLite's own, as name and number of arguments.
+	 * The SQL functions that the database has: for each its name, its origin, its arguments.
+	 *
+	 * A pragma, since the table of the same name can be hidden by one that a candidate makes.
 	 *
 	 * @param list<mixed> $machinery What machinery() gave.
 	 * @return list<list<mixed>>|null Null where there is no such database.
 	 */
 	public static function sql_functions( array $machinery ): ?array {
-		return self::ask( $machinery[ self::DATABASE ], 'SELECT name, narg FROM pragma_function_list WHERE builtin = 0' );
+		return self::ask( $machinery[ self::DATABASE ], 'PRAGMA function_list' );
 	}
 
 	/**
@@ -118,12 +122,16 @@ final class Integrity {
 	 * @param mixed $pdo The database.
 	 */
 	private static function hidden_table( mixed $pdo ): ?string {
-		foreach ( self::ask( $pdo, "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')" ) ?? array() as list( $name ) ) {
-			if ( array() !== self::ask( $pdo, 'SELECT name FROM main.sqlite_master WHERE name = ?', $name ) ) {
+		if ( null === $pdo ) {
+			return null;
+		}
+		$temporary = self::ask( $pdo, "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')" );
+		foreach ( $temporary ?? array() as list( $name ) ) {
+			if ( array() !== self::ask( $pdo, 'SELECT name FROM main.sqlite_master WHERE name = ? COLLATE NOCASE', $name ) ) {
 				return 'the candidate put a temporary table in the place of ' . $name;
 			}
 		}
-		return null;
+		return null === $temporary ? 'the candidate closed the database to questions' : null;
 	}
 
 	/**

@@ -54,6 +54,7 @@ final class Worker {
 				'database'  => \get_class( $wpdb ),
 			)
 		);
+		$functions = Integrity::sql_functions( Integrity::machinery() );
 		while ( true ) {
 			$line = \fgets( \STDIN, self::MAX_LINE );
 			if ( false === $line ) {
@@ -61,7 +62,7 @@ final class Worker {
 			}
 			$request = \json_decode( $line, true );
 			$line    = '';
-			if ( ! \is_array( $request ) || ! self::grade( $request ) ) {
+			if ( ! \is_array( $request ) || ! self::grade( $request, $functions ) ) {
 				return;
 			}
 			unset( $request );
@@ -71,10 +72,11 @@ final class Worker {
 	/**
 	 * Fork, relay, reap and clean up for one candidate.
 	 *
-	 * @param array<string, mixed> $request The request.
+	 * @param array<string, mixed>   $request   The request.
+	 * @param list<list<mixed>>|null $functions The SQL functions of the site's database.
 	 * @return bool False when the worker is no longer fit to go on.
 	 */
-	private static function grade( array $request ): bool {
+	private static function grade( array $request, ?array $functions ): bool {
 		$asked   = $request;
 		$request = array();
 		$started = \hrtime( true );
@@ -90,7 +92,7 @@ final class Worker {
 			Child::begin( $asked['limits'] );
 			$socket = $pair[1];
 			unset( $pair );
-			Grader::run( $asked, $socket );
+			Grader::run( $asked, $socket, $functions );
 		}
 		if ( $child < 0 ) {
 			return false;
