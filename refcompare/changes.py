@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from refcompare.metrics import TrialComparison
 from refcompare.results import Arm, AssertionResult, ErrorKind, PassingExploit, Phase, Verdict, WeakSpot
 
 
@@ -215,9 +216,10 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two arms compared: one ``Change`` for every test id that either has.
+    """Two arms compared: one ``Change`` for every test id that either has, and the metrics of agent evals.
 
-    ``changes`` are ordered by severity, then category, then test id; ``categories`` by name.
+    ``changes`` are ordered by severity, then category, then test id; ``categories`` by name. ``trials`` is
+    empty where no agent worked.
     """
 
     base: Arm
@@ -226,6 +228,7 @@ class Comparison:
     head_run: RunSummary
     changes: tuple[Change, ...]
     categories: tuple[CategoryRow, ...]
+    trials: TrialComparison = field(default_factory=TrialComparison)
 
     @property
     def totals(self) -> dict[ChangeKind, int]:

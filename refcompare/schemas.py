@@ -13,8 +13,8 @@ from jsonschema.exceptions import ValidationError
 from refcompare.resources import schema_directory
 from refcompare.wording import alternatives
 
-Name = Literal["record", "run", "comparison", "audit"]
-"""One line of records.jsonl, run.json, comparison.json, what ``audit --json`` prints."""
+Name = Literal["record", "run", "trial", "comparison", "audit"]
+"""Lines of records.jsonl and trials.jsonl, run.json, comparison.json, what ``audit --json`` prints."""
 
 
 @cache

@@ -1,8 +1,8 @@
 """Results on disk: ``DIR/base`` and ``DIR/head``, the comparison and the comment beside them.
 
-Each arm has ``records.jsonl``, one record a line, and ``run.json`` with everything else. A record
-is on disk as soon as it is known, so that a run which is stopped leaves what it had. Every other
-file appears whole or not at all.
+Each arm has ``records.jsonl``, one record a line, and ``run.json`` with everything else; with agent
+evals also ``trials.jsonl``, one trial a line. A record or trial is on disk as soon as it is known, so
+that a run which is stopped leaves what it had. Every other file appears whole or not at all.
 
 A directory of results may come from a stranger's pull request: what is read is measured before it
 is parsed and checked by its published schema, and no link in the directory is followed either way.
@@ -29,9 +29,11 @@ from refcompare.report.escape import clip
 from refcompare.report.json import dump, dump_line
 from refcompare.results import SCHEMA_VERSION, Record, RunResult
 from refcompare.schemas import Name, violation
+from refcompare.trials import Trial, TrialCaps, compact, trial_from, trial_value
 from refcompare.wording import printable
 
 RECORDS = "records.jsonl"
+TRIALS = "trials.jsonl"
 RUN = "run.json"
 COMPARISON = "comparison.json"
 COMMENT = "comment.md"
@@ -45,7 +47,7 @@ class ResultsError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The most bytes that are read: of one line of records, of their file, of any other file."""
+    """The most bytes that are read: of one line of records or trials, of their file, of any other file."""
 
     line: int = 4 * 1024 * 1024
     records: int = 512 * 1024 * 1024
@@ -67,23 +69,15 @@ class RecordWriter:
 
     def __init__(self, directory: Path, run: RunResult) -> None:
         self._directory = _arm_directory(directory, run.arm.name)
-        self._lock = threading.Lock()
-        self._file: BinaryIO | None = None
         with _writing(self._directory):
             _make_directory(directory)
             _make_directory(self._directory)
             write_text(self._directory, RUN, dump(run_value(replace(run, partial=True))))
-            # Unlinked first: a link of that name is replaced, not followed.
-            (self._directory / RECORDS).unlink(missing_ok=True)
-            self._file = os.fdopen(_create(self._directory / RECORDS), "wb", buffering=0)
+        self._lines = _Lines(self._directory / RECORDS)
 
     def append(self, record: Record) -> None:
         """Write a record. When this returns, the record outlives the process."""
-        line = _line(record)
-        with self._lock, _writing(self._directory / RECORDS):
-            if self._file is None:
-                raise ValueError("the writer is closed")
-            self._file.write(line)
+        self._lines.append(_line(record))
 
     def finish(self, run: RunResult) -> None:
         """Replace both files by the final run: its records in their order, and its own word on partial."""
@@ -92,10 +86,7 @@ class RecordWriter:
 
     def close(self) -> None:
         """Stop writing; what is there stays, marked partial unless it was finished."""
-        with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+        self._lines.close()
 
     def __enter__(self) -> RecordWriter:
         return self
@@ -106,6 +97,52 @@ class RecordWriter:
         self.close()
 
 
+class TrialWriter:
+    """Writes one arm's trials as they end, into ``directory/ARM``. May be called from several threads.
+
+    Raises EnvironmentFailure where something cannot be written.
+    """
+
+    def __init__(self, directory: Path, arm: str) -> None:
+        place = _arm_directory(directory, arm)
+        with _writing(place):
+            _make_directory(directory)
+            _make_directory(place)
+        self._lines = _Lines(place / TRIALS)
+
+    def append(self, trial: Trial) -> None:
+        """Write a trial. When this returns, it outlives the process."""
+        self._lines.append(_trial_line(trial))
+
+    def close(self) -> None:
+        """Stop writing."""
+        self._lines.close()
+
+
+class _Lines:
+    """A file of lines that is begun anew, each line on the disk when it was appended. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        with _writing(path):
+            # Unlinked first: a link of that name is replaced, not followed.
+            path.unlink(missing_ok=True)
+            self._file: BinaryIO | None = os.fdopen(_create(path), "wb", buffering=0)
+
+    def append(self, line: bytes) -> None:
+        with self._lock, _writing(self._path):
+            if self._file is None:
+                raise ValueError("the writer is closed")
+            self._file.write(line)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+
 def clear(directory: Path) -> None:
     """Remove what an earlier run left in an output directory, and nothing else.
 
@@ -114,7 +151,7 @@ def clear(directory: Path) -> None:
     with _writing(directory):
         for place in (directory, *(directory / name for name in ARM_NAMES)):
             _refuse_link(place)
-            for name in (RECORDS, RUN, COMPARISON, COMMENT):
+            for name in (RECORDS, TRIALS, RUN, COMPARISON, COMMENT):
                 if (place / name).is_file() or (place / name).is_symlink():
                     (place / name).unlink()
 
@@ -152,6 +189,17 @@ def _line(record: Record) -> bytes:
         if len(line) <= CAPS.line:
             break
         line = dump_line(record_value(_cut(record, longest))).encode()
+    return line
+
+
+def _trial_line(trial: Trial) -> bytes:
+    """Encode a trial, cutting its texts where it would be longer than a reader takes."""
+    line = dump_line(trial_value(trial)).encode()
+    for longest in (4_000, 1_000, 100):
+        if len(line) <= CAPS.line:
+            break
+        caps = TrialCaps(longest, calls=longest, files=longest, together=40 * longest)
+        line = dump_line(trial_value(compact(trial, caps))).encode()
     return line
 
 
@@ -237,7 +285,7 @@ def read_run(directory: Path, arm: str, caps: Caps = CAPS) -> RunResult:
     """
     place = _arm_directory(directory, arm)
     document = _document(place / RUN, caps)
-    records, torn = _read_records(place / RECORDS, caps)
+    records, torn = _read_lines("record", place / RECORDS, record_from, caps)
     run = _checked("run", document, lambda value: run_from(value, records), place / RUN)
     if run.arm.name != arm:
         raise ResultsError(
@@ -247,6 +295,18 @@ def read_run(directory: Path, arm: str, caps: Caps = CAPS) -> RunResult:
         note = f"the last line of {RECORDS} was broken off and is left out"
         run = replace(run, partial=True, notes=(*run.notes, note))
     return run
+
+
+def read_trials(directory: Path, arm: str, caps: Caps = CAPS) -> tuple[Trial, ...]:
+    """Read one arm's trials, in the order in which they ended; empty where no agent worked.
+
+    A trial whose writing was broken off is left out. Raises ResultsError where the file breaks its schema
+    or a cap.
+    """
+    path = _arm_directory(directory, arm) / TRIALS
+    if not path.exists() and not path.is_symlink():
+        return ()
+    return _read_lines("trial", path, trial_from, caps)[0]
 
 
 def read_comparison(directory: Path, caps: Caps = CAPS) -> Value:
@@ -275,9 +335,11 @@ def _document(path: Path, caps: Caps) -> Value:
     return value
 
 
-def _read_records(path: Path, caps: Caps) -> tuple[tuple[Record, ...], bool]:
-    """Read the records, and say whether the last line was broken off in writing."""
-    records: list[Record] = []
+def _read_lines(
+    name: Name, path: Path, decode: Callable[[object], T], caps: Caps
+) -> tuple[tuple[T, ...], bool]:
+    """Read values, one a line, and say whether the last line was broken off in writing."""
+    values: list[T] = []
     with _open(path, caps.records) as file:
         number, read = 0, 0
         while line := file.readline(caps.line + 1):
@@ -293,9 +355,9 @@ def _read_records(path: Path, caps: Caps) -> tuple[tuple[Record, ...], bool]:
             except ResultsError:
                 if line.endswith(b"\n"):
                     raise
-                return tuple(records), True
-            records.append(_checked("record", value, record_from, path, number))
-    return tuple(records), False
+                return tuple(values), True
+            values.append(_checked(name, value, decode, path, number))
+    return tuple(values), False
 
 
 def _open(path: Path, largest: int) -> BinaryIO:

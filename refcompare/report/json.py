@@ -23,6 +23,7 @@ from refcompare.codec import (
 from refcompare.gate import GateResult
 from refcompare.report.escape import clip, json_safe
 from refcompare.report.interface import DEFAULTS, Options
+from refcompare.report.metrics import metrics_value
 from refcompare.report.words import headline
 from refcompare.results import JSON, SCHEMA_VERSION, Arm, RunResult
 
@@ -89,6 +90,7 @@ def comparison_value(comparison: Comparison, gate: GateResult) -> Value:
         ],
         "changes": [_change_value(change, change.test_id in gated) for change in comparison.changes],
         "notes": list(comparison.notes),
+        **metrics_value(comparison.trials),
     }
 
 

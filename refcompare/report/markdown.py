@@ -17,6 +17,7 @@ from refcompare.gate import GateResult, count_kinds
 from refcompare.report import words
 from refcompare.report.escape import code, code_block, marker
 from refcompare.report.interface import DEFAULTS, Options
+from refcompare.report.metrics import metric_lines
 
 _SIGNS = {"success": "✅", "failure": "❌", "error": "⚠️"}
 _FACT = 240
@@ -38,6 +39,7 @@ def render(comparison: Comparison, gate: GateResult, options: Options = DEFAULTS
         "",
         _one_line(comparison, gate),
         *_categories(comparison, options.limit // 5),
+        *metric_lines(comparison.trials, options.limit // 4),
     ]
     end = [*_notes(comparison, options.limit // 10), *_arms(comparison), "", gate.sentence, *_link(options)]
     # The sentences that count what was left out need room as well.

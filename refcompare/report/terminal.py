@@ -10,6 +10,7 @@ from refcompare.report import words
 from refcompare.report.escape import one_line
 from refcompare.report.interface import DEFAULTS, Options
 from refcompare.report.layout import MIN_WIDTH, Ink, column_width, fact_lines, table, wrap
+from refcompare.report.metrics import metric_blocks
 
 _NARROW = 88
 """Below this many columns the category goes under the test's id rather than beside it."""
@@ -24,6 +25,7 @@ def render(comparison: Comparison, gate: GateResult, options: Options = DEFAULTS
         ink.bold(wrap(words.headline(comparison), width)),
         _categories(comparison),
         _rows(comparison, width, ink),
+        *metric_blocks(comparison.trials, width, ink),
         _arms(comparison),
         "\n".join(_notes(comparison, width)),
         ink.tone(wrap(gate.sentence, width), _TONES[gate.conclusion]),

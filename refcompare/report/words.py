@@ -62,6 +62,11 @@ def tone(kind: ChangeKind) -> Tone:
 
 def headline(comparison: Comparison) -> str:
     """Say it all in one line: ``2 regressed, 1 newly exploitable, 1 fixed; 79 unchanged``."""
+    parts = [] if comparison.trials and not comparison.changes else [_tests_headline(comparison)]
+    return "; ".join([*parts, comparison.trials.headline] if comparison.trials else parts)
+
+
+def _tests_headline(comparison: Comparison) -> str:
     totals = comparison.totals
     unchanged = totals.pop(K.UNCHANGED, 0)
     if not totals:
@@ -291,6 +296,8 @@ def _reasons(change: Change) -> Iterator[Fact]:
 def arm_columns(arm: Arm, run: RunSummary) -> dict[str, str]:
     """Say what an arm is and what its run cost, title by title, for a table of the arms."""
     environment = arm.environment
+    if environment is None and not run.tests:
+        return _bare_columns(arm, run)
     columns = {
         "ref": arm.ref,
         "commit": arm.commit[:12] if arm.commit else "uncommitted",
@@ -304,6 +311,13 @@ def arm_columns(arm: Arm, run: RunSummary) -> dict[str, str]:
     if run.partial:
         columns["run"] = "stopped before its end"
     return columns
+
+
+def _bare_columns(arm: Arm, run: RunSummary) -> dict[str, str]:
+    """What there is to say of an arm on which no test was graded."""
+    columns = {"ref": arm.ref, "commit": arm.commit[:12] if arm.commit else "uncommitted"}
+    columns["time"] = duration(run.seconds)
+    return columns | ({"run": "stopped before its end"} if run.partial else {})
 
 
 def verdict_count(run: RunSummary) -> str:
