@@ -8,6 +8,8 @@
  * @package Refcompare
  */
 
+declare(strict_types=1);
+
 $status = (string) file_get_contents( '/proc/self/status' );
 $wanted = array(
 	'capabilities are left'         => '/^CapPrm:\s+0+$/m',

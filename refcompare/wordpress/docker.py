@@ -20,6 +20,7 @@ from refcompare.wordpress.engine import (
     EngineUnreachable,
     docker_after_restart,
     docker_command,
+    ownership,
     ownership_labels,
     reap,
     remove_containers,
@@ -145,8 +146,9 @@ class DockerRuntime:
         # The engine fills an unnamed volume from the image at the same path and removes it with
         # its container. Its files stay root's, and the place of a mount can be neither renamed
         # nor removed: so a candidate can add a plugin or a theme, and change none.
+        marks = ",".join(f"volume-label={name}={value}" for name, value in ownership().items())
         for path in self.image.protected:
-            options += ["--mount", f"type=volume,volume-label=refcompare=worker,target={path}"]
+            options += ["--mount", f"type=volume,{marks},target={path}"]
         return [*options, *ownership_labels()]
 
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -25,7 +25,7 @@ KIND_LABEL = "refcompare"
 """On everything of refcompare's in an engine: ``worker`` on a container or volume, ``image`` on an image."""
 
 OWNER_LABEL = "refcompare.owner"
-"""On a container: the refcompare process that it belongs to, as ``owners`` writes it."""
+"""On a container and its volumes: the refcompare process that they belong to, as ``owners`` writes it."""
 
 UNFINISHED = "refcompare-unfinished"
 """The repository of images that are being built."""
@@ -155,9 +155,19 @@ def docker_after_restart(*arguments: str) -> str:
             time.sleep(0.5)
 
 
+def ownership() -> dict[str, str]:
+    """Give the labels that mark a container or a volume as a worker's of this process."""
+    return {KIND_LABEL: "worker", OWNER_LABEL: this_process()}
+
+
 def ownership_labels() -> tuple[str, ...]:
-    """Give the arguments that mark a container as a worker of this process."""
-    return ("--label", f"{KIND_LABEL}=worker", "--label", f"{OWNER_LABEL}={this_process()}")
+    """Give these labels as arguments of ``docker``."""
+    return tuple(label_arguments(ownership()))
+
+
+def label_arguments(labels: Mapping[str, str]) -> list[str]:
+    """Give labels as arguments of ``docker``."""
+    return [argument for name, value in labels.items() for argument in ("--label", f"{name}={value}")]
 
 
 def remove_containers(names: Sequence[str]) -> None:

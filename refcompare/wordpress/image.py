@@ -22,6 +22,7 @@ from refcompare.wordpress.engine import (
     EngineRefused,
     build_lock,
     docker,
+    label_arguments,
     ownership_labels,
     reap,
     remove_unfinished,
@@ -128,14 +129,23 @@ def ensure_image(
     say = progress or (lambda _: None)
     reference = image_reference(site, grader, base=base, php=php)
     reap()
-    found = None if fresh else find_image(reference)
+
+    def find() -> Image | None:
+        image = None if fresh else find_image(reference)
+        return image if image is not None and _holds(image, site, grader) else None
+
+    found = find()
     if found is not None:
         return found
     with build_lock():
-        found = None if fresh else find_image(reference)  # another process may have built it meanwhile
-        if found is None:
-            found = _Build(reference, site, grader, base, php, say, fresh).run()
-    return found
+        # Another process may have built it meanwhile.
+        return find() or _Build(reference, site, grader, base, php, say, fresh).run()
+
+
+def _holds(image: Image, site: Site, grader: Grader) -> bool:
+    """Whether an image says that it holds what its name promises; others can give out names too."""
+    environment = image.environment
+    return (environment.wordpress_digest, environment.grader_digest) == (site.digest, grader.digest)
 
 
 def list_images() -> tuple[Image, ...]:
@@ -258,7 +268,7 @@ class _Build:
             "refcompare.site": environment["wordpress_digest"],
             "refcompare.grader": environment["grader_digest"],
         }
-        return [argument for name, value in labels.items() for argument in ("--label", f"{name}={value}")]
+        return label_arguments(labels)
 
 
 def _protected(site: Site) -> list[str]:

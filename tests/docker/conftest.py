@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from refcompare.execution.grading import GradingThread
 from refcompare.wordpress.docker import DockerRuntime
-from refcompare.wordpress.engine import docker, docker_available, reap
+from refcompare.wordpress.engine import KIND_LABEL, OWNER_LABEL, docker, docker_available, reap
 from refcompare.wordpress.graders import Grader, installed_grader
 from refcompare.wordpress.image import Image, ensure_image
+from refcompare.wordpress.owners import is_gone, this_process
 from refcompare.wordpress.site import Site
 from tests.docker.support import grading, until
 
@@ -21,13 +23,18 @@ REQUIRED = os.environ.get("REFCOMPARE_REQUIRE_DOCKER") == "1"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _engine() -> None:
-    """Skip where no engine answers, unless REFCOMPARE_REQUIRE_DOCKER=1 makes that a failure."""
+def _engine() -> Iterator[None]:
+    """Skip where no engine answers, unless REFCOMPARE_REQUIRE_DOCKER=1 makes that a failure.
+
+    These tests look at everything that refcompare has in an engine, so one run at a time.
+    """
     answer = docker_available()
     if not answer.works and REQUIRED:
         pytest.fail(answer.message)
     if not answer.works:
         pytest.skip(answer.message)
+    with FileLock(Path(tempfile.gettempdir()) / "refcompare-docker-tests.lock"):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -66,10 +73,15 @@ def tidy(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def left_over() -> set[str]:
-    listings = (
-        ("ps", "--all", "--quiet", "--filter", "label=refcompare"),
-        ("volume", "ls", "--quiet", "--filter", "label=refcompare"),
-        ("network", "ls", "--quiet"),
-        ("images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}", "--filter", "label=refcompare"),
-    )
-    return {f"{listing[0]} {line}" for listing in listings for line in docker(*listing).splitlines()}
+    """Give what is in the engine, but for what other refcompare processes that live have there."""
+    found = {f"network {name}" for name in docker("network", "ls", "--format", "{{.Name}}").split()}
+    owned = f'{{{{.Label "{OWNER_LABEL}"}}}}'
+    for kind, command in {"container": ("ps", "--all"), "volume": ("volume", "ls")}.items():
+        name = "{{.ID}}" if kind == "container" else "{{.Name}}"
+        listed = docker(*command, "--filter", f"label={KIND_LABEL}", "--format", f"{name}\t{owned}")
+        for line in listed.splitlines():
+            identifier, _, owner = line.partition("\t")
+            if owner == this_process() or is_gone(owner):
+                found.add(f"{kind} {identifier}")
+    images = docker("images", "--format", "{{.Repository}} {{.ID}}", "--filter", f"label={KIND_LABEL}=image")
+    return found | {f"image {line}" for line in images.splitlines()}
