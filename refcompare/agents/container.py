@@ -1,0 +1,271 @@
+"""The boundary that a Docker engine on this machine makes around an agent.
+
+The container's image is empty: an agent sees the same programs of this machine, read-only, that it
+sees in bubblewrap, so both boundaries differ in nothing but what keeps them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import io
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import refcompare
+from refcompare.agents.boundary import (
+    ENVIRONMENT,
+    HOME,
+    LAUNCHER,
+    SHARED_BYTES,
+    SOCKET,
+    TMP_BYTES,
+    WORKSPACE,
+    Layer,
+    View,
+    check_view,
+    launcher_command,
+    launcher_source,
+    python_inside,
+    system_files,
+    workspace_owner,
+)
+from refcompare.errors import EnvironmentFailure
+from refcompare.sandbox import Mount
+from refcompare.wordpress.engine import (
+    KIND_LABEL,
+    EngineRefused,
+    EngineUnreachable,
+    docker,
+    docker_after_restart,
+    docker_command,
+    ownership_labels,
+    remove_containers,
+)
+
+_REPOSITORY = "refcompare-agent"
+_LIFELINE = "/run/lifeline.sock"
+_MEMORY = "4g"
+_PROCESSES = 2048
+_SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
+_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+_DIRECTORIES = ("dev", "etc", "home/agent", "proc", "run", "sys", "tmp", "usr", "var/tmp", "workspace")
+
+# What a wall is on the engine's command line, and what stands there without it.
+_WALLS: dict[Layer, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    Layer.NETWORK: (("--network", "none"), ("--network", "host")),
+    Layer.PROCESSES: ((), ("--pid", "host")),
+    Layer.IPC: (("--ipc", "private", "--shm-size", str(SHARED_BYTES)), ("--ipc", "host")),
+    Layer.CONTROL_GROUPS: (("--cgroupns", "private"), ("--cgroupns", "host")),
+    Layer.HOSTNAME: (("--hostname", "sandbox"), ("--uts", "host")),
+    Layer.CAPABILITIES: (("--cap-drop", "ALL", "--security-opt", "no-new-privileges"), ()),
+    Layer.SYSTEM_CALLS: ((), ("--security-opt", "seccomp=unconfined")),
+    Layer.SYSTEM_READ_ONLY: (("--read-only",), ()),
+}
+
+
+class _Attached(subprocess.Popen[bytes]):
+    """A client attached to a container, with what must be undone when that has ended."""
+
+    container = ""
+    line: socket.socket | None = None
+    directory: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerBoundary:
+    """Confines programs with Docker. ``without`` leaves walls out, for tests of the probes."""
+
+    without: frozenset[Layer] = frozenset()
+    name: str = "docker"
+
+    def start(self, command: Sequence[str], view: View) -> subprocess.Popen[bytes]:
+        """Start a program; see Boundary."""
+        check_view(view)
+        image = _image()
+        name = f"refcompare-agent-{secrets.token_hex(8)}"
+        directory = Path(tempfile.mkdtemp(prefix="refcompare-ct-"))
+        directory.chmod(0o711)
+        line = _lifeline(directory / "line.sock")
+        try:
+            files = _written(directory)
+            told = "" if Layer.LIFETIME in self.without else _LIFELINE
+            inside = launcher_command(view, limits=Layer.LIMITS not in self.without, lifeline=told)
+            mounts = [*_mounts(view, files), Mount(_LIFELINE, directory / "line.sock", writable=True)]
+            if Layer.FILES in self.without:
+                mounts.append(Mount(str(view.workspace.parent), view.workspace.parent))
+            options = [*self._options(view), *_mount_options(mounts)]
+            docker_after_restart("create", "--name", name, *options, image, *inside, *command)
+            process = _Attached(
+                [docker_command(), "start", "--attach", "--interactive", name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except BaseException as error:
+            line.close()
+            shutil.rmtree(directory, ignore_errors=True)
+            if isinstance(error, EngineRefused):
+                raise EnvironmentFailure(
+                    f"{error} An agent's container needs a Docker engine on this machine, which can see "
+                    "its files."
+                ) from error
+            raise
+        process.container, process.line, process.directory = name, line, directory
+        _live[name] = os.getpid()
+        return process
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        """End a program by removing its container."""
+        process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+        process.wait()
+        assert isinstance(process, _Attached)
+        remove_containers([process.container])
+        _live.pop(process.container, None)
+        if process.line is not None:
+            process.line.close()
+        if process.directory is not None:
+            shutil.rmtree(process.directory, ignore_errors=True)
+
+    def _options(self, view: View) -> list[str]:
+        user, group = (0, 0) if Layer.HOST_USER in self.without else workspace_owner()
+        options = [
+            "--rm", "--interactive", "--pull", "never", "--log-driver", "none", "--user", f"{user}:{group}",
+            "--workdir", WORKSPACE, "--no-healthcheck", "--stop-signal", "KILL", "--dns", "127.0.0.1",
+            "--pids-limit", str(_PROCESSES), "--memory", _MEMORY, "--memory-swap", _MEMORY,
+        ]  # fmt: skip
+        for layer, (wall, gap) in _WALLS.items():
+            options += gap if layer in self.without else wall
+        owner = workspace_owner()
+        size = "" if Layer.MEMORY in self.without else f",size={TMP_BYTES}"
+        for path in ("/tmp", "/var/tmp", HOME):  # noqa: S108 (paths inside the container)
+            flags = f"rw,exec,nosuid,nodev,mode=0755,uid={owner[0]},gid={owner[1]}{size}"
+            options += ["--tmpfs", f"{path}:{flags}"]
+        for hidden in _hidden():
+            options += ["--tmpfs", f"{hidden}:ro,size=4k"]
+        for key, value in {**ENVIRONMENT, **view.environment}.items():
+            options += ["--env", f"{key}={value}"]
+        return [*options, *ownership_labels()]
+
+
+def _mounts(view: View, files: Sequence[Mount]) -> list[Mount]:
+    mounts = [
+        Mount("/usr", Path("/usr")),
+        *(Mount(path, Path(path).resolve()) for path in _SYSTEM_FILES if Path(path).exists()),
+        *(Mount(path, Path(path)) for path in _SYSTEM_LINKS if _is_real_directory(Path(path))),
+        *files,
+        Mount(WORKSPACE, view.workspace, writable=not view.read_only),
+        *python_inside()[1],
+    ]
+    if view.socket is not None:
+        mounts.append(Mount(SOCKET, view.socket, writable=True))
+    return [*mounts, *view.mounts]
+
+
+def _mount_options(mounts: Sequence[Mount]) -> list[str]:
+    options = []
+    for mount in mounts:
+        if mount.source is None:
+            options += ["--tmpfs", f"{mount.inside}:rw,nosuid,nodev,size={mount.size}"]
+            continue
+        for path in (mount.inside, str(mount.source)):
+            if "," in path or '"' in path:
+                raise EnvironmentFailure(
+                    f"Docker cannot mount {path!r}: rename it, without commas and quotes."
+                )
+        mode = "" if mount.writable else ",readonly"
+        options += ["--mount", f"type=bind,source={mount.source},target={mount.inside}{mode}"]
+    return options
+
+
+def _written(directory: Path) -> list[Mount]:
+    """Write the files that are made up where the engine can read them."""
+    mounts = []
+    for number, (path, text) in enumerate(
+        {**system_files(workspace_owner()[0]), LAUNCHER: launcher_source()}.items()
+    ):
+        file = directory / f"file-{number}"
+        file.write_text(text)
+        file.chmod(0o644)
+        mounts.append(Mount(path, file))
+    return mounts
+
+
+def _lifeline(path: Path) -> socket.socket:
+    """Listen on a socket that closes with this process; nobody needs to answer on it."""
+    line = socket.socket(socket.AF_UNIX)
+    line.bind(str(path))
+    path.chmod(0o666)
+    line.listen(1)
+    return line
+
+
+def _is_real_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _hidden() -> list[str]:
+    """Directories below /usr that hold no system files: checkouts, and this program with its tests."""
+    here = [Path("/usr/src"), Path("/usr/local/src"), Path(os.path.realpath(refcompare.__path__[0]))]
+    with suppress(FileNotFoundError):  # a working directory that has been removed
+        here.append(Path.cwd())
+    inside = [path for path in here if path.is_dir() and Path("/usr") in path.parents]
+    return sorted({str(path) for path in inside if not any(other in path.parents for other in inside)})
+
+
+@functools.cache
+def _image() -> str:
+    """Give the name of the empty image, made where the engine has none."""
+    archive = _archive()
+    name = f"{_REPOSITORY}:{hashlib.sha256(archive).hexdigest()[:32]}"
+    if not docker("images", "--quiet", name):
+        with tempfile.TemporaryFile() as file:
+            file.write(archive)
+            file.seek(0)
+            docker("import", "--change", f"LABEL {KIND_LABEL}=image", "-", name, stdin=file)
+    return name
+
+
+def _archive() -> bytes:
+    """Give the image's root: directories to mount to, and the links that lead into /usr."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for path in sorted({str(p) for name in _DIRECTORIES for p in (Path(name), *Path(name).parents[:-1])}):
+            entry = tarfile.TarInfo(path)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        for link in map(Path, _SYSTEM_LINKS):
+            entry = tarfile.TarInfo(link.name)
+            if link.is_symlink():
+                entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, str(link.readlink()), 0o777
+                archive.addfile(entry)
+            elif link.is_dir():
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(entry)
+    return data.getvalue()
+
+
+_live: dict[str, int] = {}
+"""The containers that this process must end: name => id of the process, since a fork inherits them."""
+
+
+@atexit.register
+def _remove_all() -> None:
+    names = [name for name, owner in _live.items() if owner == os.getpid()]
+    with suppress(EngineUnreachable):
+        remove_containers(names)
