@@ -561,6 +561,34 @@ def test_a_large_test_reaches_the_child_whole(grade: Callable[..., Record]) -> N
     )
 
 
+def test_what_is_too_large_for_a_worker_is_invalid_and_harms_nobody(
+    grade: Callable[..., Record], thread: GradingThread
+) -> None:
+    worker = thread._worker
+    for record in (grade(f"// {'x' * (17 * MIB)}"), grade("", code(f"// {'x' * (17 * MIB)}"))):
+        assert (record.verdict, record.error_kind) == (Verdict.ERROR, ErrorKind.INVALID)
+        assert record.message is not None and "too large" in record.message
+    assert the_next_test_is_unharmed(grade)
+    assert thread._worker is worker
+
+
+def test_text_that_is_no_text_reaches_the_child_as_question_marks(grade: Callable[..., Record]) -> None:
+    expected = {"type": "returns_value", "target": "return '\ud800';", "expected": "\udfff"}
+    record = grade("echo '\ud800 é \U0001f600';", expected)
+    assert record.verdict is Verdict.PASS
+    assert record.output == "? é \U0001f600"
+
+
+def test_an_expectation_that_php_cannot_decode_is_an_error_and_no_pass(grade: Callable[..., Record]) -> None:
+    deep: Any = 1
+    for _ in range(600):
+        deep = [deep]
+    for expected in (deep, float("nan")):
+        record = grade("", {"type": "returns_value", "target": "return 1;", "expected": expected})
+        assert record.verdict is Verdict.ERROR
+    assert the_next_test_is_unharmed(grade)
+
+
 def test_a_candidate_near_its_memory_limit_is_still_graded(grade: Callable[..., Record]) -> None:
     full = "ini_set( 'memory_limit', memory_get_usage( true ) + ( 4 << 20 ) ); $GLOBALS['a'] = str_repeat( 'x', 3 << 20 );"
     assert (

@@ -8,7 +8,7 @@ from typing import Any
 
 from refcompare.errors import EnvironmentFailure
 from refcompare.execution.model import Candidate, ExecutionTest, InvalidTest, Limits
-from refcompare.execution.worker import Outcome, Worker, WorkerDied, effective_assertions
+from refcompare.execution.worker import Outcome, TooLarge, Worker, WorkerDied, effective_assertions
 from refcompare.results import AssertionResult, ErrorKind, Phase, Record, Verdict
 from refcompare.wordpress.runtime import Runtime
 
@@ -47,6 +47,9 @@ class GradingThread:
                 continue
             except EnvironmentFailure as failure:
                 return _error(test, candidate, attempt, ErrorKind.INFRASTRUCTURE, str(failure))
+            except TooLarge as large:
+                message = f"the test or the candidate is too large: {large}"
+                return _error(test, candidate, attempt, ErrorKind.INVALID, message)
             return record_of(test, candidate, outcome, attempt)
         if died.stuck:
             message = f"the candidate stopped the worker itself from answering within {limits.seconds:g} s"

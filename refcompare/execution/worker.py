@@ -24,6 +24,9 @@ _GRACE_SECONDS = 5.0
 
 _MAX_LINE = 64 * 1024 * 1024
 
+_MAX_REQUEST = 16 * 1024 * 1024
+"""What a worker takes in one line: half of what it reads, and what a child has room for."""
+
 _token = secrets.token_hex
 
 
@@ -33,6 +36,10 @@ class WorkerDied(Exception):
     def __init__(self, message: str, *, stuck: bool = False) -> None:
         super().__init__(message)
         self.stuck = stuck
+
+
+class TooLarge(Exception):
+    """A test or a candidate is larger than a worker takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +107,18 @@ class Worker:
         self._process.kill()
 
     def grade(self, test: ExecutionTest, candidate: Candidate, limits: Limits) -> Outcome:
-        """Grade one candidate. Raises WorkerDied; the worker is then of no further use."""
+        """Grade one candidate.
+
+        Raises WorkerDied, and the worker is then of no further use; TooLarge, and nothing has happened.
+        """
         started = time.perf_counter()
         deadline = time.monotonic() + limits.seconds + _GRACE_SECONDS
         nonce, secret = _token(32), _token(32)
+        first = _line(_first_request(self._count + 1, nonce, test, candidate, limits))
+        second = _line(_second_request(test, secret))
         self._count += 1
         self._fit = False
-        self._send(_first_request(self._count, nonce, test, candidate, limits), deadline)
+        self._send(first, deadline)
         finished, forged = False, False
         verdict: Mapping[str, Any] | None = None
         while (message := self._receive(deadline)).get("event") != "done":
@@ -114,8 +126,7 @@ class Worker:
             if message.get("event") == "candidate" and not finished and not forged:
                 finished = _proves(data, nonce)
                 forged = not finished
-                second = _second_request(test, secret) if finished else {"abort": True}
-                self._send(second, deadline)
+                self._send(second if finished else _ABORT, deadline)
             elif message.get("event") == "verdict" and finished and verdict is None:
                 verdict = _authentic(data, secret)
                 forged = forged or verdict is None
@@ -155,11 +166,11 @@ class Worker:
         except BlockingIOError:
             return ""
 
-    def _send(self, message: Mapping[str, Any], deadline: float) -> None:
+    def _send(self, line: bytes, deadline: float) -> None:
         assert self._process.stdin is not None
         descriptor = self._process.stdin.fileno()
         os.set_blocking(descriptor, False)
-        data = memoryview(json.dumps(message).encode() + b"\n")
+        data = memoryview(line)
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, selectors.EVENT_WRITE)
             while data:
@@ -201,6 +212,17 @@ class Worker:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return line
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    """Encode a message; halves of surrogate pairs, which PHP could not decode, become question marks."""
+    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    if len(line) > _MAX_REQUEST:
+        raise TooLarge(f"{len(line)} bytes are more than the {_MAX_REQUEST} that a worker takes at once")
+    return line
+
+
+_ABORT = b'{"abort": true}\n'
 
 
 def _first_request(
