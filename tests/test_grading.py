@@ -100,9 +100,21 @@ def test_a_statement_without_assertions_is_no_pass() -> None:
     assert (record.verdict, record.score) == (Verdict.FAIL, None)
 
 
-def test_a_statement_that_leaves_out_assertions_is_never_judged() -> None:
-    with pytest.raises(ValueError):
-        judged(statement(True))
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        statement(True),
+        statement(True, True, True),
+        statement(True, True, phase="none"),
+        statement(True, True, static=None),
+        statement(True, True, assertions=None),
+        statement(True, True, assertions=[True, True]),
+        {},
+    ],
+)
+def test_a_statement_that_is_not_of_the_graders_form_is_tampering(wrong: dict[str, Any]) -> None:
+    record = judged(wrong)
+    assert (record.verdict, record.error_kind) == (Verdict.ERROR, ErrorKind.TAMPERED)
 
 
 @pytest.mark.parametrize("phase", ["plugin", "setup", "candidate"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from refcompare.errors import EnvironmentFailure
@@ -104,14 +105,30 @@ def record_of(test: ExecutionTest, candidate: Candidate, outcome: Outcome, attem
     Only a statement that the grader signed can lead to pass or fail. A pass needs the candidate to
     have run to its end, a weighted score of at least ``PASS_SCORE`` and no forbidden pattern.
     """
-    ms = round(outcome.ms, 3)
-    statement = outcome.verdict
-    if statement is None:
-        kind, where, message = _why_unsigned(outcome)
-        return Record(
-            test.id, candidate.name, Verdict.ERROR, ms, error_kind=kind, phase=where, message=message,
-            output=outcome.ending.stderr, attempt=attempt,
-        )  # fmt: skip
+    if outcome.verdict is not None:
+        try:
+            return _judge(test, candidate, outcome, outcome.verdict, attempt)
+        except (KeyError, TypeError, ValueError):
+            # Signed, but not made by the grader: whoever got at the secret ends up here.
+            outcome = replace(outcome, verdict=None, forged=True)
+    kind, where, message = _why_unsigned(outcome)
+    return Record(
+        test.id,
+        candidate.name,
+        Verdict.ERROR,
+        round(outcome.ms, 3),
+        error_kind=kind,
+        phase=where,
+        message=message,
+        output=outcome.ending.stderr,
+        attempt=attempt,
+    )
+
+
+def _judge(
+    test: ExecutionTest, candidate: Candidate, outcome: Outcome, statement: Mapping[str, Any], attempt: int
+) -> Record:
+    """Judge what the grader signed. Raises KeyError, TypeError or ValueError where it is not of its form."""
     static = statement["static"]
     phase = Phase(statement["phase"]) if statement["phase"] else None
     assertions = _assertions(test, statement["assertions"], complete=phase is None)
@@ -130,7 +147,7 @@ def record_of(test: ExecutionTest, candidate: Candidate, outcome: Outcome, attem
         test.id,
         candidate.name,
         verdict,
-        ms,
+        round(outcome.ms, 3),
         error_kind=kind_or_none,
         phase=phase,
         message=statement["tampered"] or statement["message"],
