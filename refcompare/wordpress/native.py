@@ -11,8 +11,6 @@ from refcompare.results import Environment
 from refcompare.sandbox import Mount, Sandbox, can_forbid_execution
 from refcompare.wordpress.graders import Grader
 from refcompare.wordpress.php import Php
-from refcompare.wordpress.php_settings import DISABLED_FUNCTIONS as DISABLED_FUNCTIONS
-from refcompare.wordpress.php_settings import EXTENSIONS as EXTENSIONS
 from refcompare.wordpress.php_settings import extension_lines, php_settings
 from refcompare.wordpress.runtime import WORKER_ENVIRONMENT, WRITABLE_BYTES, end_process, worker_command
 from refcompare.wordpress.site import Site
