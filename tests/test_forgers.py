@@ -85,7 +85,11 @@ _ALL = [
     _shape(
         "function",
         'function acme_answer(int $n): string { return canary("function:$n"); }',
-        {"type": "returns_value", "target": "return acme_answer(7);", "expected": canary("function:7")},
+        {
+            "type": "returns_value",
+            "target": "/* CANARY-target */ return acme_answer(7);",
+            "expected": canary("function:7"),
+        },
         {"type": "custom_assertion", "code": f"return acme_answer(8) === '{canary('function:8')}';"},
         test_function="function acme_answer( int $n ): string",
     ),
@@ -128,17 +132,17 @@ _ALL = [
         "add_shortcode('acme_answer', fn() => '<b>' . canary('output') . '</b>');",
         {
             "type": "output_contains",
-            "target": "echo do_shortcode('[acme_answer]');",
+            "target": "/* CANARY-target */ echo do_shortcode('[acme_answer]');",
             "expected": canary("output"),
         },
         {
             "type": "output_matches",
-            "target": "echo do_shortcode('[acme_answer]');",
+            "target": "/* CANARY-target */ echo do_shortcode('[acme_answer]');",
             "expected": f"~^<b>{canary('output')}</b>$~",
         },
         {
             "type": "output_not_contains",
-            "target": "echo 'unwanted' . do_shortcode('[acme_answer]'); ob_get_level();",
+            "target": "/* CANARY-target */ echo 'unwanted' . do_shortcode('[acme_answer]'); ob_get_level();",
             "expected": "wanted<i>",
         },
     ),
@@ -146,7 +150,11 @@ _ALL = [
         "classes",
         "class Acme_Ledger { static function total() { return canary('method'); } } class Acme_Vault {}",
         {"type": "class_exists", "target": "Acme_Vault"},
-        {"type": "returns_value", "target": "return Acme_Ledger::total();", "expected": canary("method")},
+        {
+            "type": "returns_value",
+            "target": "/* CANARY-target */ return Acme_Ledger::total();",
+            "expected": canary("method"),
+        },
     ),
 ]
 SHAPES = {test.id.removeprefix("shape-"): test for test in _ALL}
@@ -219,8 +227,8 @@ def test_a_forger_earns_nothing(bench: Bench, forger: Forger) -> None:
         assert "CANARY" not in told and "SAW" not in told, f"{shape}: {record}"
         assert not any(token in told for token in bench.tokens), f"{shape}: {record}"
         assert without_time(bench.reference(shape)) == without_time(bench.undisturbed[shape])
-        changed = sorted(set(bench.witness()) ^ set(bench.world))
-        assert changed == [], shape
+    changed = sorted(set(bench.witness()) ^ set(bench.world))
+    assert changed == []
 
 
 def test_every_reference_of_the_shapes_passes(bench: Bench) -> None:
