@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import textwrap
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
 from refcompare import __version__
-from refcompare.errors import RefcompareError
+from refcompare.changes import ChangeKind
+from refcompare.errors import RefcompareError, UsageError
 from refcompare.github.commands import action
+from refcompare.wording import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +29,39 @@ Exit codes:
   3  the environment failed: there is no verdict
   130  stopped by Ctrl-C; what there was is written and marked partial
 """
+
+
+KINDS = "\b\nKinds of change for --fail-on:\n" + "\n".join(
+    textwrap.wrap(
+        ", ".join(kind.value.replace(" ", "-") for kind in ChangeKind if kind is not ChangeKind.UNCHANGED),
+        76,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+    )
+)
+
+
+class Directory(click.Path):
+    """A directory to write to. An empty word, as an unset variable leaves it, names none."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Refuse what is empty, which would be taken for the current directory."""
+        if not os.fspath(value):
+            self.fail("it is empty; name a directory.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty ref: an unset variable must not stand for what a missing word means."""
+    if value == "":
+        raise UsageError(f"{(param.name or 'ref').upper()} is empty; name a ref, or leave the word out.")
+    return value
 
 
 class RefGroup(click.Group):
@@ -38,9 +76,9 @@ class RefGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give options of a comparison without any ref to ``compare``."""
+        """Give nothing at all, and options without any ref, to ``compare``."""
         own = {"-h", "--help", "--version"}
-        if args and args[0].startswith("-") and args[0] not in own:
+        if not args or (args[0].startswith("-") and args[0] not in own):
             args = ["compare", *args]
         return super().parse_args(ctx, args)
 
@@ -77,16 +115,15 @@ environment_options = _options(
 )
 grading_options = _options(
     click.option(
-        "--jobs", type=click.IntRange(min=1), metavar="N", help="Workers at once (one a processor)."
+        "--jobs", type=click.IntRange(1, 256), metavar="N", help="Workers at once (one a processor)."
     ),
     click.option("--timeout", type=float, metavar="SECONDS", help="Limit for one candidate (90)."),
     click.option("--fresh", is_flag=True, help="Reuse no verdict that is already known."),
 )
 audit_options = _options(
-    click.option("--audit/--no-audit", default=None, help="Try to cheat every test, or do not."),
     click.option("--exhaustive", is_flag=True, default=None, help="Try every cheat of a class."),
-    click.option("--mutants", type=click.IntRange(min=0), metavar="N", help="Mutants of a reference (20)."),
-    click.option("--seed", type=int, metavar="N", help="Picks the mutants (0)."),
+    click.option("--mutants", type=click.IntRange(0, 1000), metavar="N", help="Mutants of a reference (20)."),
+    click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Picks the mutants (0)."),
 )
 output_options = _options(
     click.option(
@@ -98,7 +135,7 @@ output_options = _options(
         help="What is printed.",
     ),
     click.option(
-        "--output", type=click.Path(path_type=Path), help="Also write all results to this directory."
+        "--output", type=Directory(), metavar="DIR", help="Also write all results to this directory."
     ),
     click.option("--quiet", is_flag=True, help="Print the result and nothing else."),
 )
@@ -121,15 +158,16 @@ def cli() -> None:
     """
 
 
-@cli.command(epilog=EPILOG)
-@click.argument("base", required=False)
-@click.argument("head", required=False)
+@cli.command(epilog=f"{KINDS}\n\n{EPILOG}")
+@click.argument("base", required=False, callback=_named)
+@click.argument("head", required=False, callback=_named)
 @selection_options
 @click.option("--changed", is_flag=True, help="Only tests whose definition differs between the refs.")
 @environment_options
 @grading_options
+@click.option("--audit/--no-audit", default=None, help="Try to cheat every test, or do not.")
 @audit_options
-@click.option("--confirm", type=click.IntRange(min=0), metavar="N", help="Reruns before a change counts (3).")
+@click.option("--confirm", type=click.IntRange(0, 20), metavar="N", help="Reruns before a change counts (3).")
 @click.option("--fail-on", metavar="KINDS", help="Changes that fail, comma-separated; 'none' or 'any'.")
 @click.option("--dry-run", is_flag=True, help="Say what would run on each arm, and run nothing.")
 @output_options
@@ -146,8 +184,8 @@ def compare(**options: Any) -> None:
     _exit(compare_refs(Path.cwd(), options, sys.stdout))
 
 
-@cli.command()
-@click.argument("ref", required=False)
+@cli.command(short_help="Grade the references of one ref.")
+@click.argument("ref", required=False, callback=_named)
 @selection_options
 @environment_options
 @grading_options
@@ -163,14 +201,14 @@ def run(**options: Any) -> None:
     _exit(run_ref(Path.cwd(), options, sys.stdout))
 
 
-@cli.command()
-@click.argument("ref", required=False)
+@cli.command(short_help="Say which tests of a ref can be cheated.")
+@click.argument("ref", required=False, callback=_named)
 @selection_options
 @environment_options
 @grading_options
 @audit_options
 @click.option("--json", "form", flag_value="json", help="Print JSON for a script.")
-@click.option("--output", type=click.Path(path_type=Path), help="Also write all results to this directory.")
+@click.option("--output", type=Directory(), metavar="DIR", help="Also write all results to this directory.")
 @click.option("--quiet", is_flag=True, help="Print the result and nothing else.")
 def audit(**options: Any) -> None:
     """Say which tests of a ref can be cheated: exit status 1 when one can.
@@ -183,8 +221,8 @@ def audit(**options: Any) -> None:
     _exit(audit_ref(Path.cwd(), options, sys.stdout))
 
 
-@cli.command()
-@click.argument("ref", required=False)
+@cli.command(short_help="Validate the suites of a ref without running them.")
+@click.argument("ref", required=False, callback=_named)
 @click.option("--suites", multiple=True, metavar="GLOB", help="Where suites lie in a tree (repeatable).")
 @click.option("--config", type=click.Path(path_type=Path), help="Read this instead of refcompare.yml.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
@@ -199,7 +237,7 @@ def check(ref: str | None, suites: tuple[str, ...], config: Path | None, as_json
     _exit(check_ref(Path.cwd(), ref, suites, config, as_json, sys.stdout))
 
 
-@cli.command()
+@cli.command(short_help="Show all that is known of one test on both arms.")
 @click.argument("test_id")
 @click.option("--results", type=click.Path(path_type=Path), help="A directory that --output wrote.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
@@ -214,7 +252,7 @@ def show(test_id: str, results: Path | None, as_json: bool) -> None:
     _exit(show_test(Path.cwd(), test_id, results, as_json, sys.stdout))
 
 
-@cli.command()
+@cli.command(short_help="Say what is installed, what is missing, what mends it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
 def doctor(as_json: bool) -> None:
     """Say what is installed, what is missing, and the command that mends it.
@@ -227,7 +265,7 @@ def doctor(as_json: bool) -> None:
     _exit(run_doctor(as_json, sys.stdout))
 
 
-@cli.command()
+@cli.command(short_help="Compare two commits of a small example suite.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Build the repository here and leave it.")
 @grading_options
 @output_options
@@ -244,7 +282,7 @@ def demo(**options: Any) -> None:
     _exit(run_demo(options, sys.stdout))
 
 
-@cli.group()
+@cli.group(short_help="Fetch and list releases of WordPress.")
 def wordpress() -> None:
     """Fetch and list the releases of WordPress that tests are graded in."""
 
@@ -333,19 +371,46 @@ def _exit(status: int) -> None:
 
 def main() -> None:
     """Run the command line; every failure is one clear sentence and an exit code."""
+    _prepare_streams()
     try:
         cli(prog_name="refcompare", standalone_mode=False)
     except RefcompareError as error:
         click.echo(f"refcompare: {error}", err=True)
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except click.Abort:
         click.echo("refcompare: stopped", err=True)
-        sys.exit(130)
+        _leave(130)
     except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except BrokenPipeError:
+        _leave(141)
+    except OSError as error:
+        place = f"{printable(os.fsdecode(error.filename))}: " if error.filename else ""
+        click.echo(f"refcompare: {place}{error.strerror or error}; there is no verdict.", err=True)
+        _leave(3)
+    except Exception:  # noqa: BLE001  # its status must not be the 1 of a change that fails the gate
+        traceback.print_exc()
+        click.echo("refcompare: this is a bug in refcompare, so there is no verdict.", err=True)
+        _leave(3)
+
+
+def _prepare_streams() -> None:
+    """Let output that is closed or knows few characters cost the output, and not the verdict."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave(status: int) -> NoReturn:
+    """Exit; what could not be written before is not tried again, which would change the status."""
+    try:
+        sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    sys.exit(status)

@@ -34,6 +34,9 @@ from refcompare.suites import SuiteSet
 
 INTERRUPTED = 130
 
+LONGEST_SECONDS = 3600
+"""The most that one candidate may be given, as in ``refcompare.yml``."""
+
 _RENDERERS: Mapping[str, Renderer] = {
     "table": terminal.render,
     "markdown": markdown.render,
@@ -294,8 +297,10 @@ def _plan(config: Config, options: Mapping[str, Any], *, audit: bool) -> Plan:
         return otherwise if value is None else value
 
     timeout = options["timeout"]
-    if timeout is not None and not timeout > 0:
-        raise UsageError(f"--timeout is {timeout:g}; give a number of seconds above 0.")
+    if timeout is not None and not 0 < timeout <= LONGEST_SECONDS:
+        raise UsageError(
+            f"--timeout is {timeout:g}; give a number of seconds above 0, at most {LONGEST_SECONDS:,}."
+        )
     return Plan(
         limits=config.limits if timeout is None else replace(config.limits, seconds=timeout),
         jobs=typed("jobs", config.jobs or processors()),
