@@ -726,7 +726,9 @@ PUPPETS = {
     "the class of statements of the database": "class S extends PDOStatement {} $GLOBALS['@pdo']->setAttribute( PDO::ATTR_STATEMENT_CLASS, array( 'S' ) );",
     "$wp_object_cache": "class C extends WP_Object_Cache {} $GLOBALS['wp_object_cache'] = new C();",
     "the SQL parser behind $wpdb": "class P extends WP_MySQL_Parser { function __construct() {} } ( fn () => $this->mysql_parser = new P() )->bindTo( $GLOBALS['wpdb']->get_driver(), 'WP_MySQL_On_SQLite' )();",
-    "an SQL function of the database": "$GLOBALS['@pdo']->sqliteCreateFunction( 'lower', 'strrev', 1 );",
+    "SQL functions": "$GLOBALS['@pdo']->sqliteCreateFunction( 'acme', 'strrev', 1 );",
+    "collations": "$GLOBALS['@pdo']->sqliteCreateCollation( 'acme', 'strcmp' );",
+    "connectedness": "$GLOBALS['wpdb']->ready = false;",
     "wp_posts": "$GLOBALS['@pdo']->exec( 'CREATE TEMP TABLE wp_posts ( ID )' );",
     "WP_Hook": "$GLOBALS['wp_filter']['acme'] = new ArrayObject();",
     "$wp_filter": "$GLOBALS['wp_filter'] = new ArrayObject( $GLOBALS['wp_filter'] );",
@@ -752,7 +754,7 @@ def test_what_a_tests_own_setup_replaces_is_its_own_affair(grade: Callable[..., 
         assert grade("", code("return 1;"), setup=PUPPETS[part]).verdict is Verdict.PASS
 
 
-def test_an_sql_function_of_the_driver_is_put_back(grade: Callable[..., Record]) -> None:
+def test_an_sql_function_of_the_driver_stays(grade: Callable[..., Record]) -> None:
     lying = "$GLOBALS['@pdo']->sqliteCreateFunction( 'md5', static fn () => 'forged' );"
     rows = {
         "type": "query_result",
@@ -778,4 +780,45 @@ def test_an_autoloader_that_finds_a_class_counts_and_one_that_makes_up_any_does_
     any_class = "spl_autoload_register( static function ( $c ) { $p = explode( '\\\\', $c ); $n = array_pop( $p ); eval( ( $p ? 'namespace ' . implode( '\\\\', $p ) . ';' : '' ) . \"class $n {}\" ); } );"
     record = grade(any_class, asked)
     assert record.verdict is Verdict.FAIL
-    assert "every class" in (record.assertions[0].message or "")
+    assert "made up a class" in (record.assertions[0].message or "")
+    first_class = "spl_autoload_register( static function ( $c ) { static $seen = 0; if ( 1 === ++$seen ) { class_alias( 'ArrayObject', $c ); } } );"
+    assert grade(first_class, asked).verdict is Verdict.FAIL
+
+
+def test_sql_functions_and_collations_of_the_site_cannot_be_replaced(grade: Callable[..., Record]) -> None:
+    replace = """
+        foreach ( array( 'regexp', 'now' ) as $name ) {
+            var_dump( $GLOBALS['@pdo']->sqliteCreateFunction( $name, 'strrev' ) );
+        }
+        var_dump( $GLOBALS['@pdo']->sqliteCreateFunction( 'lower', 'strrev', 1 ) );
+        var_dump( $GLOBALS['@pdo']->sqliteCreateCollation( 'NOCASE', static fn () => 0 ) );
+    """
+    rows = {"type": "query_result", "target": "SELECT LOWER('AB') AS a, 'a' = 'b' AS b", "expected": [{"a": "ab", "b": "0"}]}  # fmt: skip
+    in_a_hook = f"add_filter( 'pre_option_acme', static function () {{ {replace} return 1; }} );"
+    asked = {"type": "option_value", "target": "acme", "expected": 1}
+    for candidate in (replace, in_a_hook):
+        record = grade(candidate, asked, rows)
+        assert record.output.split() == ["bool(false)"] * 4
+        assert record.assertions[1].passed
+
+
+def test_a_candidate_may_use_transactions_and_change_tables(grade: Callable[..., Record]) -> None:
+    """Although a statement is kept under way, so that nobody replaces functions."""
+    work = """
+        global $wpdb;
+        $wpdb->query( 'CREATE TABLE acme ( id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(9) )' );
+        $wpdb->query( 'START TRANSACTION' );
+        $wpdb->insert( 'acme', array( 'name' => 'a' ) );
+        $wpdb->query( 'ROLLBACK' );
+        $wpdb->query( 'START TRANSACTION' );
+        $wpdb->insert( 'acme', array( 'name' => 'b' ) );
+        $wpdb->query( 'COMMIT' );
+        $wpdb->query( 'ALTER TABLE acme ADD COLUMN size INT DEFAULT 3' );
+        $wpdb->query( 'CREATE TABLE acme_old ( id INT )' );
+        $wpdb->query( 'DROP TABLE acme_old' );
+        $wpdb->query( 'OPTIMIZE TABLE acme' );
+        echo $wpdb->last_error;
+    """
+    rows = {"type": "query_result", "target": "SELECT name, size FROM acme", "expected": [{"name": "b", "size": "3"}]}  # fmt: skip
+    record = grade(work, rows)
+    assert (record.verdict, record.output) == (Verdict.PASS, "")

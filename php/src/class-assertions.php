@@ -21,12 +21,18 @@ final class Assertions {
 	/**
 	 * Run an assertion.
 	 *
+	 * What was seen may hold objects of the candidate's. They are let go before the next assertion,
+	 * and what their destructors set up (a collector, an error handler) is undone then.
+	 *
 	 * @param array<string, mixed> $assertion The assertion as authored.
+	 * @param string               $text      All code of setup and candidate.
 	 * @return array{passed: bool, message: string|null, expected: string|null, actual: string|null}
 	 */
-	public static function run( array $assertion ): array {
+	public static function run( array $assertion, string $text ): array {
 		$checked   = $assertion;
+		$code      = $text;
 		$assertion = array();
+		$text      = '';
 		$outcome   = array(
 			'passed'   => false,
 			'message'  => null,
@@ -34,13 +40,19 @@ final class Assertions {
 			'actual'   => null,
 		);
 		try {
-			$actual = self::look( self::question( $checked ) );
+			$actual = self::look( self::question( $checked, $code ) );
 
 			$outcome['actual']  = Describe::value( $actual );
 			$outcome['message'] = self::difference( $checked, $actual );
 			$outcome['passed']  = null === $outcome['message'];
 		} catch ( \Throwable $thrown ) {
 			$outcome['message'] = Describe::thrown( $thrown );
+		}
+		try {
+			unset( $actual, $thrown );
+		} finally {
+			\gc_disable();
+			Evaluator::arm();
 		}
 		return $outcome;
 	}
@@ -49,13 +61,15 @@ final class Assertions {
 	 * The part of an assertion that says where to look, without what is expected there.
 	 *
 	 * @param array<string, mixed> $assertion The assertion.
+	 * @param string               $text      All code of setup and candidate.
 	 * @return array<string, mixed>
 	 */
-	private static function question( array $assertion ): array {
+	private static function question( array $assertion, string $text ): array {
 		$target = \array_key_exists( 'code', $assertion ) && 'custom_assertion' === $assertion['type'] ? $assertion['code'] : $assertion['target'] ?? '';
 		return array(
 			'type'     => $assertion['type'] ?? '',
 			'target'   => \is_string( $target ) ? $target : '',
+			'text'     => $text,
 			'post_id'  => \is_int( $assertion['post_id'] ?? null ) ? $assertion['post_id'] : 0,
 			'meta_key' => \is_string( $assertion['meta_key'] ?? null ) ? $assertion['meta_key'] : '', // phpcs:ignore WordPress.DB.SlowDBQuery
 			'request'  => \array_intersect_key( $assertion, \array_flip( array( 'method', 'params', 'headers', 'body' ) ) ),
@@ -98,7 +112,7 @@ final class Assertions {
 			case 'function_exists':
 				return \function_exists( $target );
 			case 'class_exists':
-				return self::has_class( $target );
+				return self::has_class( $target, $asked['text'] );
 			case 'shortcode_exists':
 				return \shortcode_exists( $target );
 			case 'hook_registered':
@@ -166,43 +180,44 @@ final class Assertions {
 	/**
 	 * Whether a class exists, by an autoloader if need be.
 	 *
-	 * An autoloader that makes up whatever class it is asked for answers for this one too, so
-	 * one that has just been at work is asked for another, of the same shape.
+	 * An autoloader that makes up whatever class it is asked for answers for this one too. So a
+	 * class that it brings must be WordPress's, or be named in the code that was graded.
 	 *
 	 * @param string $name Class name.
-	 * @throws \UnexpectedValueException Where an autoloader makes up classes.
+	 * @param string $text All code of setup and candidate.
+	 * @throws \UnexpectedValueException Where an autoloader made up the class.
 	 */
-	private static function has_class( string $name ): bool {
+	private static function has_class( string $name, string $text ): bool {
+		$code = $text;
+		$text = '';
 		if ( \class_exists( $name, false ) || ! \class_exists( $name ) ) {
 			return \class_exists( $name, false );
 		}
-		$letters = \str_split( $name );
-		foreach ( $letters as $index => $letter ) {
-			if ( \ctype_alpha( $letter ) ) {
-				$letters[ $index ] = \chr( ( \ctype_upper( $letter ) ? 65 : 97 ) + \random_int( 0, 25 ) );
-			}
-		}
-		if ( \class_exists( \implode( '', $letters ) ) ) {
-			throw new \UnexpectedValueException( 'an autoloader makes up every class that it is asked for' );
+		$file  = ( new \ReflectionClass( $name ) )->getFileName();
+		$core  = \is_string( $file ) && \str_starts_with( $file, \ABSPATH . 'wp-' ) && ! \str_starts_with( $file, \WP_CONTENT_DIR );
+		$short = \substr( (string) \strrchr( '\\' . $name, '\\' ), 1 );
+		if ( ! $core && false === \stripos( $code, $short ) ) {
+			throw new \UnexpectedValueException( 'an autoloader made up a class that the code does not name' );
 		}
 		return true;
 	}
 
 	/**
-	 * The rows of a query, from the database itself: without the filters on the text of queries.
+	 * The rows of a query, from the database itself: past the filters and the state of $wpdb.
 	 *
 	 * @param string $sql The query.
-	 * @return mixed The rows, each as column => text.
+	 * @return mixed The rows, each as column => text; none where the query fails, as $wpdb has it.
 	 */
 	private static function query( string $sql ): mixed {
-		$filters = $GLOBALS['wp_filter']['query'] ?? null;
-		unset( $GLOBALS['wp_filter']['query'] );
+		$wpdb = $GLOBALS['wpdb'];
+		if ( ! $wpdb instanceof \WP_SQLite_DB ) {
+			return $wpdb->get_results( $sql, \ARRAY_A );
+		}
 		try {
-			return $GLOBALS['wpdb']->get_results( $sql, \ARRAY_A );
-		} finally {
-			if ( null !== $filters ) {
-				$GLOBALS['wp_filter']['query'] = $filters; // phpcs:ignore WordPress.WP.GlobalVariablesOverride
-			}
+			$result = $wpdb->get_driver()->query( $sql, \PDO::FETCH_OBJ ); // phpcs:ignore WordPress.DB.RestrictedClasses
+			return 0 === $result->columnCount() ? array() : \array_map( 'get_object_vars', $result->fetchAll() );
+		} catch ( \PDOException ) { // phpcs:ignore WordPress.DB.RestrictedClasses
+			return array();
 		}
 	}
 

@@ -25,14 +25,12 @@ final class Grader {
 	/**
 	 * Grade and end the process.
 	 *
-	 * @param array<string, mixed>|null $request   The request: nonce, setup, code, files, limits. Emptied at once.
-	 * @param \Socket|null              $channel   The child's end of the channel. Emptied at once.
-	 * @param list<list<mixed>>|null    $functions The SQL functions that a clean site's database has.
+	 * @param array<string, mixed>|null $request The request: nonce, setup, code, files, limits. Emptied at once.
+	 * @param \Socket|null              $channel The child's end of the channel. Emptied at once.
 	 */
-	public static function run( ?array $request, ?\Socket $channel, ?array $functions ): never {
+	public static function run( ?array $request, ?\Socket $channel ): never {
 		$asked   = $request ?? array();
 		$socket  = $channel;
-		$known   = $functions;
 		$request = null;
 		$channel = null;
 		$level   = \ob_get_level();
@@ -40,16 +38,22 @@ final class Grader {
 		\ob_start( self::keep_output( $output, (int) $asked['limits']['output'] ), 4096 );
 
 		$machinery = Integrity::machinery();
-		$database  = $machinery;
+		$known     = Integrity::sql_names( $machinery );
+		$lock      = null;
 		$phase     = 'plugin';
 		$message   = null;
 		try {
 			if ( \is_array( $asked['files'] ?? null ) ) {
+				$lock = Integrity::lock_sql( $machinery );
 				Evaluator::load( Plugin_Installer::install( $asked['files'] ) );
 			}
 			$phase = 'setup';
 			Evaluator::evaluate( $asked['setup'] );
-			$machinery = \is_array( $asked['files'] ?? null ) ? $machinery : Integrity::machinery();
+			if ( ! \is_array( $asked['files'] ?? null ) ) {
+				$machinery = Integrity::machinery();
+				$known     = Integrity::sql_names( $machinery );
+				$lock      = Integrity::lock_sql( $machinery );
+			}
 
 			$phase = 'candidate';
 			Evaluator::evaluate( $asked['code'] );
@@ -59,8 +63,7 @@ final class Grader {
 		}
 		unset( $thrown );
 		$tampered = self::settle( $level + 1 ) ?? Integrity::violation( $machinery );
-		Integrity::restore_sql_functions( $machinery );
-		$memory = self::make_room( $socket );
+		$memory   = self::make_room( $socket );
 
 		// From here to the end of receive() no code of the candidate's can run: its buffers, timers
 		// and collectable objects are gone, it has no signal handler, no other process or thread,
@@ -70,15 +73,17 @@ final class Grader {
 		self::limit_memory( $memory );
 
 		$text    = $asked['code'] . \implode( "\n\n", (array) ( $asked['files'] ?? array() ) );
+		$all     = $asked['setup'] . "\n\n" . $text;
 		$static  = Static_Analysis::match( $text, $second['static_checks'] );
 		$results = array();
 		foreach ( null === $phase ? $second['assertions'] : array() as $assertion ) {
-			$results[] = Assertions::run( $assertion );
+			$results[] = Assertions::run( $assertion, $all );
 			$tampered  = $tampered ?? Integrity::violation( $machinery );
 		}
-		if ( $machinery === $database && Integrity::sql_functions( $machinery ) !== $known ) {
-			$tampered = $tampered ?? 'the candidate replaced an SQL function of the database';
+		if ( Integrity::sql_names( $machinery ) !== $known ) {
+			$tampered = $tampered ?? 'the candidate added SQL functions or collations to the database';
 		}
+		unset( $lock );
 		Evaluator::close_buffers( $level );
 		$verdict = (string) \json_encode( // phpcs:ignore WordPress.WP.AlternativeFunctions
 			array(

@@ -14,7 +14,7 @@ namespace Refcompare;
  *
  * A candidate may change what the site does: options, hooks, tables, roles, answers. It may not
  * put a puppet between the assertions and the site: another database object or connection, hooks
- * that are no WP_Hook, another object cache, SQL functions of its own in the place of SQLite's,
+ * that are no WP_Hook, another object cache, SQL functions or collations of its own,
  * temporary tables that hide the site's.
  *
  * Nothing here calls a method that a candidate could have written.
@@ -30,10 +30,10 @@ final class Integrity {
 		'the SQL functions behind $wpdb',
 		'the SQL parser behind $wpdb',
 		'$wp_object_cache',
+		'the connectedness of $wpdb',
 	);
 
-	private const DATABASE      = 3;
-	private const SQL_FUNCTIONS = 5;
+	private const DATABASE = 3;
 
 	/**
 	 * What must stay the same, in the order of PARTS. Called after setup, since a test's own setup
@@ -56,6 +56,7 @@ final class Integrity {
 			self::property( $driver, "\0WP_MySQL_On_SQLite\0user_defined_functions" ),
 			\get_debug_type( self::property( $driver, "\0WP_MySQL_On_SQLite\0mysql_parser" ) ),
 			\get_debug_type( $cache ),
+			\is_object( $wpdb ) ? \get_mangled_object_vars( $wpdb )['ready'] ?? null : null,
 		);
 	}
 
@@ -84,40 +85,39 @@ final class Integrity {
 	}
 
 	/**
-	 * The SQL functions that the database has: for each its name, its origin, its arguments.
+	 * The SQL functions and collations that the database has: for each its name, origin, arguments.
 	 *
-	 * A pragma, since the table of the same name can be hidden by one that a candidate makes.
+	 * Pragmas, since the tables of the same names can be hidden by some that a candidate makes.
 	 *
 	 * @param list<mixed> $machinery What machinery() gave.
-	 * @return list<list<mixed>>|null Null where there is no such database.
+	 * @return list<list<mixed>|null> Null where there is no such database.
 	 */
-	public static function sql_functions( array $machinery ): ?array {
-		return self::ask( $machinery[ self::DATABASE ], 'PRAGMA function_list' );
+	public static function sql_names( array $machinery ): array {
+		$pdo        = $machinery[ self::DATABASE ];
+		$collations = self::ask( $pdo, 'PRAGMA collation_list' );
+		return array(
+			self::ask( $pdo, 'PRAGMA function_list' ),
+			null === $collations ? null : \array_column( $collations, 1 ),
+		);
 	}
 
 	/**
-	 * Put the functions that the driver has defined in SQL back in their places.
+	 * Keep functions and collations that are there from being replaced, for as long as the result lives.
+	 *
+	 * SQLite refuses to replace one while a statement is under way. This one has given the first
+	 * of its rows, reads no table, and so locks none.
 	 *
 	 * @param list<mixed> $machinery What machinery() gave.
 	 */
-	public static function restore_sql_functions( array $machinery ): void {
-		$pdo      = $machinery[ self::DATABASE ];
-		$instance = $machinery[ self::SQL_FUNCTIONS ];
-		if ( ! self::is_plain( $pdo ) || ! $instance instanceof \WP_SQLite_PDO_User_Defined_Functions ) {
-			return;
-		}
-		$names = \get_mangled_object_vars( $instance )["\0WP_SQLite_PDO_User_Defined_Functions\0functions"] ?? array();
-		foreach ( \is_array( $names ) ? $names : array() as $name => $method ) {
-			if ( $pdo instanceof \Pdo\Sqlite ) {
-				$pdo->createFunction( $name, array( $instance, $method ) );
-			} else {
-				$pdo->sqliteCreateFunction( $name, array( $instance, $method ) );
-			}
-		}
+	public static function lock_sql( array $machinery ): ?\PDOStatement { // phpcs:ignore WordPress.DB.RestrictedClasses
+		$pdo = $machinery[ self::DATABASE ];
+		return self::can_ask( $pdo ) ? $pdo->query( 'VALUES ( 1 ), ( 2 )' ) : null;
 	}
 
 	/**
 	 * Name a table of the site's that a temporary one hides.
+	 *
+	 * By a pragma, which shows the tables that are in use: the tables that describe tables can be edited.
 	 *
 	 * @param mixed $pdo The database.
 	 */
@@ -125,33 +125,47 @@ final class Integrity {
 		if ( null === $pdo ) {
 			return null;
 		}
-		$temporary = self::ask( $pdo, "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')" );
-		foreach ( $temporary ?? array() as list( $name ) ) {
-			if ( array() !== self::ask( $pdo, 'SELECT name FROM main.sqlite_master WHERE name = ? COLLATE NOCASE', $name ) ) {
-				return 'the candidate put a temporary table in the place of ' . $name;
-			}
+		$tables = self::ask( $pdo, 'PRAGMA table_list' );
+		$names  = array(
+			'main' => array(),
+			'temp' => array(),
+		);
+		foreach ( $tables ?? array() as list( $schema, $name ) ) {
+			$names[ $schema ][ \strtolower( $name ) ] = $name;
 		}
-		return null === $temporary ? 'the candidate closed the database to questions' : null;
+		foreach ( \array_intersect_key( $names['temp'], $names['main'] ) as $name ) {
+			return 'the candidate put a temporary table in the place of ' . $name;
+		}
+		return null === $tables ? 'the candidate closed the database to questions' : null;
 	}
 
 	/**
 	 * Ask the database in SQL that calls no function.
 	 *
-	 * @param mixed  $pdo       The database.
-	 * @param string $sql       The query.
-	 * @param string ...$values Its parameters.
+	 * @param mixed  $pdo The database.
+	 * @param string $sql The query.
 	 * @return list<list<mixed>>|null Null where it cannot be asked.
 	 */
-	private static function ask( mixed $pdo, string $sql, string ...$values ): ?array {
-		if ( ! self::is_plain( $pdo ) || array( 'PDOStatement' ) !== $pdo->getAttribute( \PDO::ATTR_STATEMENT_CLASS ) ) { // phpcs:ignore WordPress.DB.RestrictedClasses
+	private static function ask( mixed $pdo, string $sql ): ?array {
+		if ( ! self::can_ask( $pdo ) ) {
 			return null;
 		}
 		try {
 			$statement = $pdo->prepare( $sql );
-			return $statement && $statement->execute( $values ) ? $statement->fetchAll( \PDO::FETCH_NUM ) : null; // phpcs:ignore WordPress.DB.RestrictedClasses
+			return $statement && $statement->execute() ? $statement->fetchAll( \PDO::FETCH_NUM ) : null; // phpcs:ignore WordPress.DB.RestrictedClasses
 		} catch ( \PDOException ) { // phpcs:ignore WordPress.DB.RestrictedClasses
 			return null;
 		}
+	}
+
+	/**
+	 * Whether a question to this database is answered by PHP's own classes alone.
+	 *
+	 * @param mixed $pdo Anything.
+	 * @phpstan-assert-if-true \PDO $pdo
+	 */
+	private static function can_ask( mixed $pdo ): bool {
+		return self::is_plain( $pdo ) && array( 'PDOStatement' ) === $pdo->getAttribute( \PDO::ATTR_STATEMENT_CLASS ); // phpcs:ignore WordPress.DB.RestrictedClasses
 	}
 
 	/**

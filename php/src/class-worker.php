@@ -54,7 +54,6 @@ final class Worker {
 				'database'  => \get_class( $wpdb ),
 			)
 		);
-		$functions = Integrity::sql_functions( Integrity::machinery() );
 		while ( true ) {
 			$line = \fgets( \STDIN, self::MAX_LINE );
 			if ( false === $line ) {
@@ -62,7 +61,7 @@ final class Worker {
 			}
 			$request = \json_decode( $line, true );
 			$line    = '';
-			if ( ! \is_array( $request ) || ! self::grade( $request, $functions ) ) {
+			if ( ! \is_array( $request ) || ! self::grade( $request ) ) {
 				return;
 			}
 			unset( $request );
@@ -72,11 +71,10 @@ final class Worker {
 	/**
 	 * Fork, relay, reap and clean up for one candidate.
 	 *
-	 * @param array<string, mixed>   $request   The request.
-	 * @param list<list<mixed>>|null $functions The SQL functions of the site's database.
+	 * @param array<string, mixed> $request The request.
 	 * @return bool False when the worker is no longer fit to go on.
 	 */
-	private static function grade( array $request, ?array $functions ): bool {
+	private static function grade( array $request ): bool {
 		$asked   = $request;
 		$request = array();
 		$started = \hrtime( true );
@@ -92,7 +90,7 @@ final class Worker {
 			Child::begin( $asked['limits'] );
 			$socket = $pair[1];
 			unset( $pair );
-			Grader::run( $asked, $socket, $functions );
+			Grader::run( $asked, $socket );
 		}
 		if ( $child < 0 ) {
 			return false;
