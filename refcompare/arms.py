@@ -55,6 +55,12 @@ class Side:
     tree: ResolvedTree
     suites: SuiteSet
 
+    @property
+    def arm(self) -> Arm:
+        """What results say of this arm, before anything has graded it."""
+        ref = self.tree.ref
+        return Arm(self.name, ref.label, ref.commit, self.tree.digest)
+
 
 class Workbench:
     """A repository with its configuration, open for as long as trees are read from it.
@@ -140,10 +146,14 @@ class Workbench:
             grader = grader_of(side.tree) if self._choice.grader == "ref" else installed_grader()
             if grader.digest not in runtimes:
                 runtimes[grader.digest] = make_runtime(name, wordpress, grader, self.config.limits, say)
-            ref = side.tree.ref
-            arm = Arm(side.name, ref.label, ref.commit, side.tree.digest)
-            arms.append(ArmInput(arm, side.suites, runtimes[grader.digest]))
+            arms.append(ArmInput(side.arm, side.suites, runtimes[grader.digest]))
         return arms
+
+    def runtime(self, say: Callable[[str], None]) -> Runtime:
+        """Give what grades the plugins that agents build, the same on both arms."""
+        wordpress = self._choice.wordpress or self.config.wordpress
+        name = self._choice.runtime or self.config.runtime
+        return make_runtime(name, wordpress, installed_grader(), self.config.limits, say)
 
     @property
     def globs(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from rich.progress import (
 from refcompare.results import Record
 
 _LINE_SECONDS = 10.0
+_NOUNS = {"grading": " tests", "confirming": " reruns"}
 
 
 class Reporter:
@@ -32,7 +33,7 @@ class Reporter:
         self._console = Console(file=self._stream, highlight=False)
         self._bar = _bar(self._console) if self._console.is_terminal and not quiet else None
         self._task: TaskID | None = None
-        self._phase, self._total, self._done, self._records = "", 0, 0, 0
+        self._phase, self._total, self._done, self._records, self._trials = "", 0, 0, 0, 0
         self._started = self._spoke = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -57,32 +58,40 @@ class Reporter:
 
     def begin(self, phase: str, total: int) -> None:
         """Start a phase with a known number of things to do."""
-        self._phase, self._total, self._done, self._records = phase, total, 0, 0
+        self._phase, self._total, self._done, self._records, self._trials = phase, total, 0, 0, 0
         self._started = self._spoke = time.monotonic()
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._task = self._bar.add_task(phase, total=total, rate="")
         elif total:
-            self.say(f"{phase}: {total} {'tests' if phase == 'grading' else 'reruns'}")
+            self.say(f"{phase}: {total}{_NOUNS.get(phase, '')}")
 
     def recorded(self, arm: str, record: Record) -> None:
         """Count a record."""
         self._records += 1
 
+    def tried(self) -> None:
+        """Count a trial."""
+        self._trials += 1
+
     def advance(self) -> None:
         """Count one more of the phase's total."""
         self._done += 1
         now = time.monotonic()
-        rate = self._records / max(now - self._started, 1e-9)
+        rate = _rate(self._records, self._trials, max(now - self._started, 1e-9))
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self._done, rate=f"{rate:.0f} candidates/s")
+            self._bar.update(self._task, completed=self._done, rate=rate)
         elif now - self._spoke >= _LINE_SECONDS and self._done < self._total:
             self._spoke = now
             left = (now - self._started) / self._done * (self._total - self._done)
-            self.say(
-                f"{self._phase}: {self._done} of {self._total}, {rate:.0f} candidates/s, {left:.0f} s left"
-            )
+            self.say(f"{self._phase}: {self._done} of {self._total}, {rate}, {left:.0f} s left")
+
+
+def _rate(records: int, trials: int, seconds: float) -> str:
+    if trials:
+        return f"{60 * trials / seconds:.1f} trials/min"
+    return f"{records / seconds:.0f} candidates/s"
 
 
 def _bar(console: Console) -> Progress:

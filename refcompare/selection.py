@@ -1,9 +1,10 @@
-"""Chooses which tests of two arms take part, so that both are asked for the same ids. Pure."""
+"""Chooses what of two arms takes part, so that both are asked for the same. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from refcompare.errors import UsageError
 from refcompare.execution.model import ExecutionTest, InvalidTest
@@ -29,6 +30,23 @@ class Selection:
     test_ids: tuple[str, ...] = ()
     limit: int | None = None
     changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What parts of a comparison were asked for. Agents cost money, so they work only where asked for."""
+
+    execution: bool = True
+    agents: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Asked:
+        """Read the command line. Raises UsageError for options that contradict each other."""
+        only = options.get("only")
+        named = [name for name in ("eval", "agent", "repeat", "budget") if options.get(name)]
+        if only == "execution" and named:
+            raise UsageError(f"--{named[0]} is about agents, and --only execution runs none: leave one out.")
+        return cls(execution=only != "agent", agents=only == "agent" or (only is None and bool(named)))
 
 
 def select(

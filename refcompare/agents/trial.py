@@ -35,6 +35,9 @@ from refcompare.trials import Metric, MetricOutcome, Trial, TrialCaps, kept
 from refcompare.wordpress.runtime import Runtime
 
 CAPS = TrialCaps()
+RUN_BUDGET = "the run's budget"
+"""How a gateway's refusal begins that is no fault of the trial."""
+
 _END_SECONDS = 60.0
 
 
@@ -194,12 +197,21 @@ def _run(
         with workspaces.of(_key(job), job.arm.tree) as arm, arm.trial() as place:
             with workshop.crew.door(job.agent, item.limits) as gateway:
                 task = Task(job.case.prompt, place.path, item.limits, variables=job.case.variables)
-                trial = replace(trial, trajectory=job.agent.run(task, boundary, gateway))
+                trajectory = job.agent.run(task, boundary, gateway)
+                trial = replace(trial, trajectory=_unless_broke(trajectory, gateway))
             trial = _judged(trial, job, arm, place, workshop, boundary, wordpress)
     except RefcompareError as error:
         broken = replace(trial.trajectory, ending=Ending.CRASH, error=str(error))
         trial = replace(trial, trajectory=broken)
     return kept(trial, workshop.redactor.text, CAPS)
+
+
+def _unless_broke(trajectory: Trajectory, gateway: GatewayHandle | None) -> Trajectory:
+    """Say nothing of a trial that had to end because the others had used up the budget of the run."""
+    refused = () if gateway is None else gateway.refusals
+    if trajectory.ending is Ending.MONEY and any(RUN_BUDGET in said for said in refused):
+        return replace(trajectory, ending=Ending.CRASH, error="the run's budget was used up before its end")
+    return trajectory
 
 
 def _key(job: _Job) -> tuple[str, WorkspaceSpec]:
