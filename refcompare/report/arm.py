@@ -96,6 +96,9 @@ def _not_passing(found: Mapping[str, Side]) -> Iterator[Row]:
             yield words.verdict_words(side), test_id, side, (*words.failure_facts(side), place)
 
 
+_WEAK_SPOTS = 12
+"""As many weak spots of one test as are listed: a hidden one may be the one that matters."""
+
 _AUDIT_ORDER = ("exploitable", "no verdict", "weak spots", "not auditable")
 
 
@@ -133,8 +136,11 @@ def _weak_spots(audit: Audit) -> Iterator[Fact]:
     if audit.weak_spots:
         survived = f"{len(audit.weak_spots)} of {words.plural(audit.mutants_tried, 'mutant')} survived"
         yield Fact("weak spots", text=survived)
-    for spot in audit.weak_spots[: words.SHOWN_AT_ONCE]:
+    for spot in audit.weak_spots[:_WEAK_SPOTS]:
         yield Fact("weak spot", data=words.weak_spot_words(spot))
+    if len(audit.weak_spots) > _WEAK_SPOTS:
+        more = words.plural(len(audit.weak_spots) - _WEAK_SPOTS, "other")
+        yield Fact("weak spot", text=f"and {more} (--json has them all)")
 
 
 def _table(title: str, rows: Iterable[Row], width: int, ink: Ink) -> str:
