@@ -97,10 +97,11 @@ def known_fields(file: SourceFile) -> Iterator[Finding]:
 
 
 def _fields_of(outer: str) -> Sequence[str]:
-    named = (*definition.GRADING_FIELDS, *definition.DESCRIPTIVE_FIELDS)
-    if outer:
-        return [name for name in named if name.startswith(f"{outer}.")]
-    return sorted({*definition.KNOWN_FIELDS, "tests"})
+    if not outer:
+        return sorted({*definition.KNOWN_FIELDS, "tests"})
+    parent, _, name = outer.partition(".")
+    lists = definition.LISTS.get(parent, {})
+    return sorted(lists.get(name, ()) if name else lists)
 
 
 def gradable(file: SourceFile, test: SourceTest) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refcompare.check import Finding, check_suites
+from refcompare.execution import definition
 from refcompare.execution.loader_rules import problems
 from refcompare.execution.model import ASSERTION_TYPES
 from refcompare.resources import schema_directory
@@ -96,6 +97,29 @@ def test_a_misspelt_field_is_a_warning_that_names_its_neighbour():
     assert finding.mend == "did you mean 'expected_behavior'?"
     nested = check(a_test(runtime_checks={"assertions": [an_assertion()], "set_up": "1;"}))
     assert [finding.mend for finding in nested] == ["did you mean 'setup'?"]
+
+
+def test_a_misspelt_field_of_an_assertion_or_a_pattern_is_told_with_its_line():
+    rest = {"type": "rest_response", "target": "/x", "expected_status": 200, "body_contain": "no"}
+    patterns = {"forbidden_patterns": [{"pattern": "eval", "severty": "error"}]}
+    data = a_file(a_test(runtime_checks={"assertions": [an_assertion(), rest]}, static_checks=patterns))
+    found = {finding.message: finding for finding in check_suites(MemoryTree({PATH: data}))}
+    misspelt = found["the field 'runtime_checks.assertions.body_contain' is not one of the format"]
+    assert misspelt.mend == "did you mean 'body_contains' or 'body_not_contains'?"
+    assert misspelt.line == data[: data.index(b"body_contain")].count(b"\n") + 1
+    pattern = found["the field 'static_checks.forbidden_patterns.severty' is not one of the format"]
+    assert pattern.mend == "did you mean 'severity'?"
+    assert len(found) == 2
+
+
+def test_the_fields_that_are_known_are_those_of_the_schema():
+    defined = SCHEMA["$defs"]
+    assert set(defined["assertion"]["properties"]) == definition.ASSERTION_FIELDS
+    assert set(defined["pattern"]["properties"]) == definition.PATTERN_FIELDS
+    fields = defined["test"]["properties"]
+    assert set(fields["runtime_checks"]["properties"]) == set(definition.LISTS["runtime_checks"])
+    static = fields["static_checks"]["anyOf"][0]["properties"]
+    assert set(static) == set(definition.LISTS["static_checks"])
 
 
 def test_a_glob_without_a_file_is_an_error_where_it_is_the_only_one():

@@ -30,6 +30,21 @@ KNOWN_FIELDS = frozenset(
     {"id", "metadata", *(name.partition(".")[0] for name in (*GRADING_FIELDS, *DESCRIPTIVE_FIELDS))}
 )
 
+ASSERTION_FIELDS = frozenset(
+    {
+        "body", "body_contains", "body_not_contains", "callback", "code", "description", "expected",
+        "expected_data", "expected_status", "headers", "meta_key", "method", "params", "post_id", "target",
+        "type", "weight",
+    }
+)  # fmt: skip
+PATTERN_FIELDS = frozenset({"description", "pattern", "severity", "weight"})
+
+LISTS: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "static_checks": {"required_patterns": PATTERN_FIELDS, "forbidden_patterns": PATTERN_FIELDS},
+    "runtime_checks": {"setup": frozenset(), "assertions": ASSERTION_FIELDS, "teardown": frozenset()},
+}
+"""The fields of a test's two nested objects, and for those that are lists the fields of each member."""
+
 KNOWN_EXTRAS = frozenset({"$comment", "difficulty", "judge_config", "notes", "tags", "version"})
 """Fields that suites in the field carry beside the format's own; not worth a note."""
 

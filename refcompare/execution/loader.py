@@ -20,8 +20,6 @@ LARGEST_FILE = 32 * 1024 * 1024
 """Bytes above which a suite file is not read."""
 
 _MOST_UNKNOWN = 50
-_STATIC_FIELDS = frozenset({"required_patterns", "forbidden_patterns"})
-_RUNTIME_FIELDS = frozenset({"setup", "assertions", "teardown"})
 _FILE_EXTRAS = frozenset({"$comment", "$schema", "description", "id", "metadata", "name", "version"})
 _OTHER_ENCODINGS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -220,24 +218,33 @@ def unknown_fields(source: SourceFile) -> Iterator[UnknownField]:
     fiftieth, since a file with more is not a suite with typing errors.
     """
     document, uses = source.document, Counter[Where]()
-    first: dict[Where, int | None] = {}
+    first: dict[Where, tuple[int | None, Where]] = {}
     for name in document.members:
         if name not in _FILE_EXTRAS and name != "tests":
             uses[(name,)] += 1
-            first.setdefault((name,), None)
+            first.setdefault((name,), (None, (name,)))
     for test in source.tests:
         if test.flaw is None and isinstance(test.value, dict):
-            for found in _unknown_in(test.value):
+            for where in _unknown_in(test.value):
+                # Which member of a list it is in tells where it is, and not what it is called.
+                found = tuple(step for step in where if isinstance(step, str))
                 uses[found] += 1
-                first.setdefault(found, test.element.start)
-    for where, start in islice(first.items(), _MOST_UNKNOWN):
+                first.setdefault(found, (test.element.start, where))
+    for named, (start, where) in islice(first.items(), _MOST_UNKNOWN):
         line = document.line(document.locate(start, where))
-        yield UnknownField(".".join(printable(str(step)) for step in where), line, uses[where])
+        yield UnknownField(".".join(printable(str(step)) for step in named), line, uses[named])
 
 
-def _unknown_in(test: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _unknown_in(test: Mapping[str, Any]) -> Iterator[Where]:
     known = definition.KNOWN_FIELDS | definition.KNOWN_EXTRAS
     yield from ((name,) for name in test if name not in known)
-    for outer, inner in (("static_checks", _STATIC_FIELDS), ("runtime_checks", _RUNTIME_FIELDS)):
+    for outer, lists in definition.LISTS.items():
         members = as_object(test.get(outer)) or {}
-        yield from ((outer, name) for name in members if name not in inner)
+        for name, value in members.items():
+            if name not in lists:
+                yield outer, name
+            elif isinstance(value, list):
+                extras = definition.KNOWN_EXTRAS | lists[name]
+                for index, item in enumerate(value):
+                    if isinstance(item, dict):
+                        yield from ((outer, name, index, field) for field in item if field not in extras)
