@@ -210,7 +210,7 @@ def make_runtime(
         found = probe()
         if not found.works and not _docker_works():
             raise EnvironmentFailure(
-                f"Hostile code is never run without a sandbox, and none works here: {found.message}"
+                f"Hostile code is never run without a sandbox, and none works here: {found.message}."
             )
         name = "native" if found.works else "docker"
     site = ensure_site(ensure_release(wordpress, progress=say), php := find_php(), progress=say)

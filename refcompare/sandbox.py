@@ -322,8 +322,8 @@ def bubblewrap() -> str:
     found = shutil.which("bwrap")
     if found is None:
         raise EnvironmentFailure(
-            "bubblewrap (bwrap) is not installed, and hostile code is never run without a sandbox: "
-            "install it with `apt-get install bubblewrap`, or use `--runtime docker`"
+            "bubblewrap (bwrap) is not installed: install it with `apt-get install bubblewrap`, "
+            "or use `--runtime docker`"
         )
     return found
 

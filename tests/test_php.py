@@ -252,3 +252,14 @@ def test_a_program_that_cannot_be_started_is_refused(tmp_path: Path):
     (tmp_path / "php").chmod(0o755)
     with pytest.raises(EnvironmentFailure, match="cannot be run"):
         find_php(str(tmp_path / "php"))
+
+
+def test_a_php_that_says_nothing_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("refcompare.wordpress.php._TIMEOUT_SECONDS", 0.2)
+    (tmp_path / "php").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "php").chmod(0o755)
+    with pytest.raises(EnvironmentFailure) as refused:
+        find_php(str(tmp_path / "php"))
+    assert str(refused.value).endswith(
+        "php said nothing within 0.2 seconds; set REFCOMPARE_PHP to another one."
+    )

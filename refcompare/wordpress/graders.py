@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refcompare.errors import EnvironmentFailure
-from refcompare.paths import cache_directory, make_open_directory
+from refcompare.paths import CACHE_VARIABLE, cache_directory, make_open_directory
 from refcompare.resources import grader_source
 from refcompare.tree import Tree
+from refcompare.wording import alternatives
 
 PROTOCOL = 1
 """The version of the worker's protocol; part of the grader's digest."""
@@ -53,15 +54,21 @@ def grader_of(tree: Tree, directory: str = "php") -> Grader:
 def _stage(files: Mapping[str, bytes], origin: str) -> Grader:
     missing = [name for name in _ENTRY_POINTS if name not in files]
     if missing:
-        raise EnvironmentFailure(f"There is no grader in {origin}: {', '.join(missing)} is missing.")
+        raise EnvironmentFailure(f"There is no grader in {origin}: it has no {alternatives(missing)}.")
     digest = hashlib.sha256(f"protocol {PROTOCOL}\0".encode())
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     target = cache_directory() / "graders" / digest.hexdigest()
     if not target.is_dir():
-        make_open_directory(target.parent)
-        _write(files, target)
+        try:
+            make_open_directory(target.parent)
+            _write(files, target)
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"The grader cannot be put into the cache at {target.parent} ({error.strerror}); "
+                f"mend that, or set {CACHE_VARIABLE} to a directory that you can write to."
+            ) from error
     return Grader(target, digest.hexdigest())
 
 

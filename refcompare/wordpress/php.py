@@ -146,8 +146,13 @@ def _probe(binary: str, path: str, home: str) -> Php:
             timeout=_TIMEOUT_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFailure(f"PHP at {binary} cannot be run: {error}.") from error
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFailure(
+            f"PHP at {binary} said nothing within {_TIMEOUT_SECONDS} seconds; "
+            f"set {PHP_VARIABLE} to another one."
+        ) from None
+    except OSError as error:
+        raise EnvironmentFailure(f"PHP at {binary} cannot be run: {error.strerror}.") from error
     facts = php_facts(process.stdout)
     if facts is None:
         said = (process.stderr or process.stdout).decode(errors="replace").strip().splitlines()
