@@ -54,7 +54,9 @@ def gate(comparison: Comparison, fail_on: frozenset[ChangeKind] = DEFAULT_FAIL_O
         where = " and ".join(failed)
         what = "trial" if comparison.trials and not comparison.changes else "test"
         sentence = (
-            f"No {what} could be graded on {where}, so there is no verdict; refcompare doctor says more."
+            f"The run was stopped before a {what} was graded on {where}, so there is no verdict."
+            if comparison.partial
+            else f"No {what} could be graded on {where}, so there is no verdict; refcompare doctor says more."
         )
         return GateResult("error", (), 3, sentence, fail_on)
     gated = tuple(change for change in comparison.changes if fail_on & set(change.kinds))

@@ -108,6 +108,10 @@ def test_no_tests_at_all_and_a_stopped_run_are_said():
     assert gate(compare(run("base"), run("head"))).sentence == "There was no test to compare."
     stopped = gate(compare(run("base"), run("head", partial=True)))
     assert stopped.sentence.endswith("The run was stopped before its end.")
+    early = gate(compare(run("base", [entry()], [record()]), run("head", [entry()], partial=True)))
+    assert early.sentence == (
+        "The run was stopped before a test was graded on head, so there is no verdict."
+    ), "the user stopped it, so nothing is wrong with the environment"
     allowed = gate(compare(*many(3)), frozenset())
     assert allowed.sentence == "Nothing fails the build, as was asked."
 

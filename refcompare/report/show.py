@@ -98,7 +98,9 @@ def _head(test_id: str, arms: list[_Arm], change: Change | None, width: int, ink
     yield ink.bold(wrap(f"{one_line(test_id, 200)} ({place})", width))
     if change is not None:
         kinds = ", ".join(kind.value for kind in change.kinds)
-        lines = [ink.tone(f"{kinds}: {words.transition(change)}", words.tone(change.kind))]
+        both = change.base is not None and change.head is not None
+        became = words.transition(change) if both else words.verdict_words(change.head or change.base)
+        lines = [ink.tone(f"{kinds}: {became}", words.tone(change.kind))]
         facts = (fact for fact in words.facts(change) if not fact.place)
         yield "\n".join([*lines, *fact_lines(facts, width, ink, limit=1_000)])
 
@@ -172,11 +174,14 @@ def _attempts(records: Sequence[Record]) -> str:
             "" if record.score is None else f"{record.score:.3f}",
             f"{record.ms:,.1f}",
             record.phase.value if record.phase else "",
-            "reused" if record.reused else "",
+            "yes" if record.reused else "",
         ]
         for record in records
     ]
-    return table(rows, ["attempt", "reference", "score", "ms", "ended in", ""], right=(2, 3))
+    titles = ["attempt", "reference", "score", "ms", "ended in", "reused"]
+    told = [number for number in range(len(titles)) if number < 4 or any(row[number] for row in rows)]
+    return table([[row[number] for number in told] for row in rows], [titles[number] for number in told],
+                 right=(2, 3))  # fmt: skip
 
 
 def _verdict(record: Record) -> str:
