@@ -96,25 +96,30 @@ class Workbench:
         return Side("base", trees[0], selected[0]), Side("head", trees[1], selected[1])
 
     def judge_by(self, base: ResolvedTree, head: ResolvedTree) -> None:
-        """Take the configuration of the base, where it has one and none was given.
+        """Take the configuration of the base, or the defaults where it has none, unless one was given.
 
         Suites are looked for where either side says that they lie, so that a change may move them.
         """
         if self._choice.config is not None:
             return
         texts = [_text(tree) for tree in (base, head)]
-        if texts[0] is None or texts[0] == texts[1]:
+        if texts[0] == texts[1]:
             return
         try:
             moved = load_config(texts[1] or b"", f"{head.ref.label}:{CONFIG_NAME}").suites
         except UsageError as error:
             self.notes += (f"{error} It is not used for this comparison.",)
             moved = ()
-        judged = load_config(texts[0], f"{base.ref.label}:{CONFIG_NAME}")
+        if texts[0] is None:
+            judged = Config()
+            note = f"{base.ref.label} has no {CONFIG_NAME}: the defaults hold (else give --config)"
+        else:
+            judged = load_config(texts[0], f"{base.ref.label}:{CONFIG_NAME}")
+            note = (
+                f"{CONFIG_NAME} differs between the refs: that of {base.ref.label} holds (else give --config)"
+            )
         self.config = replace(judged, suites=tuple(dict.fromkeys((*judged.suites, *moved))))
-        self.notes += (
-            f"{CONFIG_NAME} differs between the refs: that of {base.ref.label} holds (else give --config)",
-        )
+        self.notes += (note,)
 
     def single(self, ref: str | None) -> Side:
         """Resolve one ref, the working tree by default, and select its tests."""
