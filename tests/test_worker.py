@@ -154,6 +154,8 @@ ASSERTIONS: list[tuple[dict[str, Any], bool, str]] = [
     ({"type": "rest_response", "target": "/acme/v1/number", "expected_data": {"n": 5, "ok": "yes"}}, False, "data"),
     ({"type": "rest_response", "target": "/acme/v1/true", "expected_data": {"n": 5}}, False, "data differs"),
     ({"type": "rest_response", "target": "/acme/v1/true", "expected_data": True}, True, ""),
+    ({"type": "rest_response", "target": "/acme/v1/number", "expected_data": {"n": True, "ok": True}}, False, "data differs"),
+    ({"type": "rest_response", "target": "/acme/v1/number", "expected_data": {"n": 5, "ok": 1}}, True, ""),
     ({"type": "rest_response", "target": "/acme/v1/number", "body_contains": "none"}, False, "does not contain"),
     ({"type": "rest_response", "target": "/acme/v1/number", "body_not_contains": "ok"}, False, "the body contains"),
     ({"type": "rest_response", "target": "/acme/v1/number", "body_not_contains": "none"}, True, ""),

@@ -344,7 +344,8 @@ final class Assertions {
 	 * Whether data is what was expected: loosely, as the format has it, but for one thing.
 	 *
 	 * In PHP true equals every value that is not empty, so an endpoint that answers `true`
-	 * would answer all questions. Here it equals what it should be equal to: true.
+	 * would answer all questions, and `no` would do for true. Here it equals what it should be
+	 * equal to: true, and one.
 	 *
 	 * @param mixed $expected Plain data.
 	 * @param mixed $actual   Plain data.
@@ -361,6 +362,9 @@ final class Assertions {
 		if ( \is_object( $actual ) ) {
 			return false; // It could have a say in the comparison.
 		}
-		return true === $actual && ! \is_bool( $expected ) ? 1 === $expected : $expected == $actual; // phpcs:ignore Universal.Operators.StrictComparisons
+		if ( true === $expected ) {
+			return \in_array( $actual, array( true, 1, '1' ), true ); // A database has no true.
+		}
+		return true === $actual ? 1 === $expected : $expected == $actual; // phpcs:ignore Universal.Operators.StrictComparisons
 	}
 }

@@ -31,6 +31,8 @@ final class Integrity {
 		'the SQL parser behind $wpdb',
 		'$wp_object_cache',
 		'the connectedness of $wpdb',
+		'the SQL grammar behind $wpdb',
+		'the information schema behind $wpdb',
 	);
 
 	private const DATABASE = 3;
@@ -47,6 +49,9 @@ final class Integrity {
 		$link   = self::property( $driver, "\0WP_MySQL_On_SQLite\0connection" );
 		$pdo    = self::property( $link, "\0WP_SQLite_Connection\0pdo" );
 		$cache  = $GLOBALS['wp_object_cache'] ?? null;
+		$parser = self::property( $driver, "\0WP_MySQL_On_SQLite\0mysql_parser" );
+
+		$grammar = self::property( $parser, "\0*\0grammar" );
 		return array(
 			\is_object( $wpdb ) ? $wpdb : null,
 			$driver,
@@ -54,9 +59,12 @@ final class Integrity {
 			$pdo,
 			self::is_plain( $pdo ) ? $pdo->getAttribute( \PDO::ATTR_STATEMENT_CLASS ) : null, // phpcs:ignore WordPress.DB.RestrictedClasses
 			self::property( $driver, "\0WP_MySQL_On_SQLite\0user_defined_functions" ),
-			\get_debug_type( self::property( $driver, "\0WP_MySQL_On_SQLite\0mysql_parser" ) ),
+			\get_debug_type( $parser ),
 			\get_debug_type( $cache ),
 			\is_object( $wpdb ) ? \get_mangled_object_vars( $wpdb )['ready'] ?? null : null,
+			// The same arrays as before are compared at once, by where they lie.
+			null === $grammar ? null : \get_mangled_object_vars( $grammar ),
+			\get_debug_type( self::property( $driver, "\0WP_MySQL_On_SQLite\0information_schema_builder" ) ),
 		);
 	}
 
