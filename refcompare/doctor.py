@@ -268,12 +268,15 @@ def _check_docker() -> Iterator[CheckResult]:
         )
         return
     client = client.removeprefix("Docker version ").split(",")[0]
-    server = _ask("docker", "version", "--format", "{{.Server.Version}}")
-    if server is None:
-        found = f"client {client}, but no engine answers; only --runtime docker needs it"
-        yield CheckResult("docker", Status.WARN, found, f"{_sudo()}service docker start")
-    else:
+    server, complaint = _answer("docker", "version", "--format", "{{.Server.Version}}")
+    if server is not None:
         yield CheckResult("docker", Status.OK, f"client {client}, engine {server}")
+        return
+    found, mend = "no engine answers", f"{_sudo()}service docker start"
+    if "permission denied" in complaint.lower():
+        found, mend = "this user may not use the engine", "sudo usermod -aG docker $USER, then log in again"
+    found = f"client {client}, but {found}; only --runtime docker needs it"
+    yield CheckResult("docker", Status.WARN, found, mend)
 
 
 _CHECKS: dict[str, Callable[[], Iterator[CheckResult]]] = {
@@ -314,9 +317,14 @@ def _sudo() -> str:
 
 def _ask(*command: str) -> str | None:
     """Give the first line of what a program says of itself; None when it is missing or fails."""
+    return _answer(*command)[0]
+
+
+def _answer(*command: str) -> tuple[str | None, str]:
+    """Give what _ask gives, and what the program complained of."""
     program = shutil.which(command[0])
     if program is None:
-        return None
+        return None, ""
     try:
         process = subprocess.run(
             [program, *command[1:]],
@@ -326,9 +334,10 @@ def _ask(*command: str) -> str | None:
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
-        return None
+        return None, ""
     lines = process.stdout.decode("utf-8", "replace").strip().splitlines()
-    return lines[0].strip() if process.returncode == 0 and lines else None
+    answer = lines[0].strip() if process.returncode == 0 and lines else None
+    return answer, process.stderr.decode("utf-8", "replace")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

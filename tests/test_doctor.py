@@ -248,6 +248,12 @@ def test_an_empty_cache_says_how_to_fetch_wordpress() -> None:
             Status.WARN,
             "client 28.2.2, but no engine answers",
         ),
+        (
+            '[ "$1" = version ] && { echo permission denied while trying to connect >&2; exit 1; }; '
+            "echo Docker version 28.2.2, build 1",
+            Status.WARN,
+            "client 28.2.2, but this user may not use the engine",
+        ),
     ],
 )
 def test_dockers_client_and_engine_are_told_apart(only: Bin, script: str, status: Status, said: str) -> None:
