@@ -5,19 +5,27 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from refcompare.agents.boundary import Boundary, find_boundary, workspace_owner
+from refcompare.agents.claude import ClaudeAgent
+from refcompare.agents.codex import CodexAgent
 from refcompare.agents.door import Upstream
 from refcompare.agents.gateway import Gateway, GatewayHandle
 from refcompare.agents.prices import Price, PriceTable
 from refcompare.agents.script import Script, parse_script
 from refcompare.agents.scripted import ScriptedModel
 from refcompare.agents.wire import Api
+from refcompare.errors import EnvironmentFailure
 
 KEY = "sk-marker-8d1f0b7a-the-real-key"
 """The key that must never be seen inside."""
@@ -112,3 +120,51 @@ class Client:
 
 def client_of(handle: GatewayHandle, **headers: str) -> Client:
     return Client(handle.socket, headers)
+
+
+REQUIRED = os.environ.get("REFCOMPARE_REQUIRE_AGENTS") == "1"
+"""Whether a machine that cannot run agents fails the tests, rather than skip them."""
+
+
+def boundary_or_skip(kind: str = "bubblewrap") -> Boundary:
+    """Give a boundary of this machine."""
+    try:
+        return find_boundary(kind)
+    except EnvironmentFailure as failure:
+        if REQUIRED:
+            raise
+        pytest.skip(f"no sandbox here: {failure}")
+
+
+def fetched_or_skip(agent: ClaudeAgent | CodexAgent) -> None:
+    """See that an agent's program is in the cache, fetching it from npm where it is not."""
+    try:
+        agent.program()
+    except EnvironmentFailure as failure:
+        if REQUIRED:
+            raise
+        pytest.skip(f"no {agent.name} here: {failure}")
+
+
+@contextmanager
+def workspace_of(files: Mapping[str, str], links: Mapping[str, str] | None = None) -> Iterator[Path]:
+    """Give a workspace that agents own, with files and symlinks; beside it there is room for more.
+
+    It is not in pytest's own directory, which other users cannot enter.
+    """
+    base = Path(tempfile.mkdtemp(prefix="refcompare-test-"))
+    try:
+        base.chmod(0o755)
+        workspace = base / "workspace"
+        workspace.mkdir()
+        for name, text in files.items():
+            path = workspace / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        for name, target in (links or {}).items():
+            (workspace / name).symlink_to(target)
+        for path in (workspace, *workspace.rglob("*")):
+            os.chown(path, *workspace_owner(), follow_symlinks=False)
+        yield workspace
+    finally:
+        shutil.rmtree(base)

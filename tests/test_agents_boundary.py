@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -29,20 +27,16 @@ from refcompare.agents.probes import Probe, holds, probes, render_probes
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.sandbox import Mount, ProbeResult
 from refcompare.wordpress.engine import docker_available
-from tests.support_agents import model_behind_gateway, says
+from tests.support_agents import boundary_or_skip, model_behind_gateway, says, workspace_of
 
 MARKER = "marker-5c9e21d4-of-the-host"
 
 
 @pytest.fixture(scope="session")
 def bubblewrap() -> BubblewrapBoundary:
-    try:
-        find_boundary("bubblewrap")
-    except EnvironmentFailure as failure:
-        if os.environ.get("REFCOMPARE_REQUIRE_AGENTS") == "1":
-            raise
-        pytest.skip(str(failure))
-    return BubblewrapBoundary()
+    found = boundary_or_skip()
+    assert isinstance(found, BubblewrapBoundary)
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -57,14 +51,8 @@ def container() -> ContainerBoundary:
 
 @pytest.fixture
 def workspace() -> Iterator[Path]:
-    # Not pytest's own directory, which other users cannot enter.
-    base = Path(tempfile.mkdtemp(prefix="refcompare-test-"))
-    base.chmod(0o755)
-    made = base / "workspace"
-    made.mkdir()
-    os.chown(made, *workspace_owner())
-    yield made
-    shutil.rmtree(base)
+    with workspace_of({}) as made:
+        yield made
 
 
 def run(boundary: Boundary, view: View, line: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
