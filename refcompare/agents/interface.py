@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from refcompare.agents.boundary import Boundary
 from refcompare.agents.trajectory import Trajectory
 from refcompare.agents.wire import Api
+from refcompare.errors import UsageError
 
 if TYPE_CHECKING:
     from refcompare.agents.gateway import GatewayHandle
@@ -45,13 +46,15 @@ class Task:
 
 
 class Agent(Protocol):
-    """A coding agent. One object runs any number of tasks, also at the same time.
+    """A coding agent. One object runs any number of tasks, also at the same time."""
 
-    ``api`` is the wire format in which it talks to its model, None for one that needs no gateway.
-    """
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
 
-    name: str
-    api: Api | None
+    @property
+    def api(self) -> Api | None:
+        """The wire format in which it talks to its model, None for one that needs no gateway."""
 
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         """Let the agent work on a task, behind ``boundary``, and give what it did.
@@ -59,3 +62,37 @@ class Agent(Protocol):
         Whatever the agent does ends in a trajectory: a limit, a crash and a failing API are its
         ``ending``. Raises EnvironmentFailure where the agent cannot be started at all.
         """
+
+
+def make_agent(spec: str) -> Agent:
+    """Give the agent that a spec names.
+
+    ``claude`` and ``codex``, also of one version (``claude@2.1.332``); ``command:PROGRAM …``, which asks
+    no model, and ``command@anthropic:PROGRAM …`` or ``command@openai:PROGRAM …``, which does;
+    ``scripted``, a stand-in that follows guidance without a model, and ``scripted:FILE``, which follows a
+    script; ``replay:FILE``. Raises UsageError for any other.
+    """
+    # All of them import this module.
+    from refcompare.agents.claude import ClaudeAgent
+    from refcompare.agents.codex import CodexAgent
+    from refcompare.agents.command import parse_command
+    from refcompare.agents.npm import check_version
+    from refcompare.agents.replay import ReplayAgent
+    from refcompare.agents.script import read_script
+    from refcompare.agents.standin import StandInAgent
+
+    kind, colon, rest = spec.strip().partition(":")
+    name, at, variant = kind.partition("@")
+    if not colon and name == "claude":
+        return ClaudeAgent(check_version(variant)) if at else ClaudeAgent()
+    if not colon and name == "codex":
+        return CodexAgent(check_version(variant)) if at else CodexAgent()
+    if kind == "scripted":
+        return StandInAgent(read_script(Path(rest.strip()))) if colon else StandInAgent()
+    if colon and name == "command" and variant in ("", *Api):
+        return parse_command(rest, Api(variant) if variant else None)
+    if kind == "replay" and rest.strip():
+        return ReplayAgent(rest.strip())
+    raise UsageError(
+        f"There is no agent {spec!r}: choose claude, codex, scripted, command:PROGRAM or replay:FILE."
+    )

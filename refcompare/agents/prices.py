@@ -54,16 +54,20 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Prices by model, as of ``checked`` (an ISO date, empty where nobody said)."""
+    """Prices by model, as of ``checked`` (an ISO date, empty where nobody said).
+
+    ``otherwise`` is the price of every other model: for what costs nothing, whatever it is called.
+    """
 
     prices: Mapping[str, Price] = field(default_factory=dict)
     checked: str = ""
+    otherwise: Price | None = None
 
     def find(self, model: str | None) -> Price | None:
         """Give the price of a model, also for its name with a date; None where it is not in the table."""
         if model is None:
-            return None
-        return self.prices.get(model) or self.prices.get(_DATED.sub("", model))
+            return self.otherwise
+        return self.prices.get(model) or self.prices.get(_DATED.sub("", model), self.otherwise)
 
     def cost(self, model: str | None, tokens: Tokens) -> float | None:
         """Give US dollars for one response of ``model``; None where that is not known."""
@@ -71,6 +75,10 @@ class PriceTable:
         if price is None or not tokens.at_list_price:
             return None
         return price.cost(tokens)
+
+
+FREE = PriceTable(otherwise=Price(0, 0, 0, 0, 0))
+"""For models that are scripts: they cost nothing."""
 
 
 @functools.cache
