@@ -251,6 +251,8 @@ def test_an_interrupt_leaves_a_readable_partial_result(repository: Path, tmp_pat
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A job in the background is started with interrupts ignored, and hands that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     deadline = time.monotonic() + 60
     records = out / "head/records.jsonl"
