@@ -246,7 +246,7 @@ def test_an_interrupt_leaves_a_readable_partial_result(repository: Path, tmp_pat
     write(repository, suite(*slow))
     out = tmp_path / "out"
     process = subprocess.Popen(
-        [sys.executable, "-m", "refcompare", "run", "--jobs", "2", "--output", str(out)],
+        [sys.executable, "-m", "refcompare", "run", "--fresh", "--jobs", "2", "--output", str(out)],
         cwd=repository,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
