@@ -125,6 +125,33 @@ audit_options = _options(
     click.option("--mutants", type=click.IntRange(0, 1000), metavar="N", help="Mutants of a reference (20)."),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Picks the mutants (0)."),
 )
+agent_options = _options(
+    click.option(
+        "--only", type=click.Choice(["execution", "agent"]), help="Only execution tests, or only agent evals."
+    ),
+    click.option("--eval", multiple=True, metavar="ID", help="Run this agent eval (repeatable)."),
+    click.option(
+        "--agent",
+        multiple=True,
+        metavar="SPEC",
+        help="Who works on agent evals: claude, codex, scripted, command:PROGRAM (repeatable).",
+    ),
+    click.option("--repeat", type=click.IntRange(1, 1000), metavar="N", help="Trials on each arm."),
+    click.option(
+        "--budget",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="What all trials may cost.",
+    ),
+    click.option("--trust", is_flag=True, help="Run eval_command of refcompare.yml unconfined."),
+    click.option(
+        "--suites-from",
+        type=click.Choice(["head", "base", "each"]),
+        default="head",
+        show_default=True,
+        help="Whose agent evals both refs are held to.",
+    ),
+)
 output_options = _options(
     click.option(
         "--format",
@@ -167,6 +194,7 @@ def cli() -> None:
 @grading_options
 @click.option("--audit/--no-audit", default=None, help="Try to cheat every test, or do not.")
 @audit_options
+@agent_options
 @click.option("--confirm", type=click.IntRange(0, 20), metavar="N", help="Reruns before a change counts (3).")
 @click.option("--fail-on", metavar="KINDS", help="Changes that fail, comma-separated; 'none' or 'any'.")
 @click.option("--dry-run", is_flag=True, help="Say what would run on each arm, and run nothing.")
@@ -178,6 +206,7 @@ def compare(**options: Any) -> None:
 
     \b
     refcompare compare v1.2 HEAD --category rest-api --output results
+    refcompare compare main HEAD --only agent --agent claude --repeat 10
     """
     from refcompare.commands import compare_refs
 
@@ -237,19 +266,21 @@ def check(ref: str | None, suites: tuple[str, ...], config: Path | None, as_json
     _exit(check_ref(Path.cwd(), ref, suites, config, as_json, sys.stdout))
 
 
-@cli.command(short_help="Show all that is known of one test on both arms.")
+@cli.command(short_help="Show all that is known of one test or eval on both arms.")
 @click.argument("test_id")
+@click.option("--trial", type=click.IntRange(min=1), metavar="N", help="This trial of an agent eval.")
 @click.option("--results", type=click.Path(path_type=Path), help="A directory that --output wrote.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
-def show(test_id: str, results: Path | None, as_json: bool) -> None:
-    """Show everything that is known of one test on both arms, from the newest results here.
+def show(test_id: str, trial: int | None, results: Path | None, as_json: bool) -> None:
+    """Show everything that is known of one test or agent eval on both arms, from the newest results here.
 
     \b
     refcompare show rest-routes-003
+    refcompare show follows-the-style --trial 3
     """
     from refcompare.commands import show_test
 
-    _exit(show_test(Path.cwd(), test_id, results, as_json, sys.stdout))
+    _exit(show_test(Path.cwd(), test_id, results, as_json, sys.stdout, trial))
 
 
 @cli.command(short_help="Say what is installed, what is missing, what mends it.")
@@ -328,6 +359,27 @@ def wordpress_path(release: str | None) -> None:
 
 
 cli.add_command(action)
+
+
+@cli.group("import", short_help="Compare results that another harness wrote.")
+def import_results() -> None:
+    """Compare results that another harness wrote."""
+
+
+@import_results.command("promptfoo")
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("head", type=click.Path(path_type=Path))
+@click.option("--fail-on", metavar="KINDS", help="Changes that fail, comma-separated; 'none' or 'any'.")
+@output_options
+def import_promptfoo_results(**options: Any) -> None:
+    """Compare two results files of promptfoo (version 3), one of each ref.
+
+    \b
+    refcompare import promptfoo base.json head.json
+    """
+    from refcompare.importing import import_promptfoo
+
+    _exit(import_promptfoo(Path.cwd(), options, sys.stdout))
 
 
 @wordpress.group("image")

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,16 +22,19 @@ from refcompare.config import Config
 from refcompare.errors import UsageError
 from refcompare.execution.bench import Memory
 from refcompare.gate import GateResult, gate, parse_fail_on
+from refcompare.metrics import TrialComparison
 from refcompare.pipeline import Interrupted, Plan, begun, run_arms
 from refcompare.progress import Reporter
 from refcompare.report import arm as arm_report
 from refcompare.report import json as json_report
 from refcompare.report import markdown, terminal
+from refcompare.report import trial as trial_report
 from refcompare.report.interface import Options, Renderer
 from refcompare.report.show import show, show_json
 from refcompare.results import REFERENCE, ErrorKind, Record, RunResult, Verdict
-from refcompare.selection import Selection
+from refcompare.selection import Asked, Selection
 from refcompare.suites import SuiteSet
+from refcompare.wording import quoted
 
 INTERRUPTED = 130
 
@@ -46,19 +50,33 @@ _RENDERERS: Mapping[str, Renderer] = {
 
 def compare_refs(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
     """Compare two refs and print what changed."""
+    asked = Asked.of(options)
     with open_workbench(start, _choice(options)) as workbench:
         sides = workbench.pair(options["base"], options["head"])
+        plan = _plan(workbench.config, options, audit=True)
         if options["dry_run"]:
-            _print_dry_run(sides, _plan(workbench.config, options, audit=True), out)
+            if asked.agents:
+                from refcompare import evaluation
+
+                command = workbench.config.eval_command
+                out.write(evaluation.dry_run(evaluation.prepare(sides, options, plan.jobs, command)))
+            if asked.execution:
+                _print_dry_run(sides, plan, out)
             return 0
         fail_on = (
             workbench.config.fail_on if options["fail_on"] is None else parse_fail_on(options["fail_on"])
         )
-        runs, interrupted = _run(workbench, sides, _plan(workbench.config, options, audit=True), options)
-        comparison = compare(*runs)
+        runs: tuple[RunResult, ...] = ()
+        trials, interrupted = TrialComparison(), False
+        has_tests = any(side.suites.tests or side.suites.invalid for side in sides)
+        if asked.execution and (has_tests or not asked.agents):
+            runs, interrupted = _run(workbench, sides, plan, options)
+        if asked.agents and not interrupted:
+            runs, trials, interrupted = _run_agents(workbench, sides, plan, options, runs)
+        comparison = replace(compare(*runs), trials=trials)
         result = gate(comparison, fail_on)
-        _write_comparison(workbench, options, comparison, result)
-        _print(options, comparison, result, out)
+        write_comparison(options.get("output") or workbench.results_directory, comparison, result)
+        print_comparison(options, comparison, result, out)
         return INTERRUPTED if interrupted else result.exit_code
 
 
@@ -124,8 +142,10 @@ def check_ref(
     return 1 if any(finding.severity == "error" for finding in findings) else 0
 
 
-def show_test(start: Path, test_id: str, results: Path | None, as_json: bool, out: TextIO) -> int:
-    """Show all that is known of one test."""
+def show_test(
+    start: Path, test_id: str, results: Path | None, as_json: bool, out: TextIO, trial: int | None = None
+) -> int:
+    """Show all that is known of one test, or of one eval and its trials."""
     with open_workbench(start, Choice()) as workbench:
         directory = results or workbench.results_directory
         names = [name for name in ("base", "head") if (directory / name / store.RUN).is_file()]
@@ -134,6 +154,12 @@ def show_test(start: Path, test_id: str, results: Path | None, as_json: bool, ou
                 f"There are no results in {directory}: compare two refs first, "
                 "or give --results a directory that --output wrote."
             )
+        trials = trial_report.find(test_id, {name: store.read_trials(directory, name) for name in names})
+        if trials:
+            _show_trials(test_id, trial, trials, as_json, out)
+            return 0
+        if trial is not None:
+            raise UsageError(f"--trial is about agents, and these results have no eval {quoted(test_id)}.")
         runs = [store.read_run(directory, name) for name in names]
         definitions = {
             run.arm.name: found
@@ -145,6 +171,17 @@ def show_test(start: Path, test_id: str, results: Path | None, as_json: bool, ou
     else:
         out.write(show(test_id, runs, definitions, _render_options(out)))
     return 0
+
+
+def _show_trials(
+    name: str, number: int | None, trials: trial_report.Trials, as_json: bool, out: TextIO
+) -> None:
+    if as_json:
+        out.write(trial_report.trials_json(name, number, trials))
+    elif number is None:
+        out.write(trial_report.show_eval(name, trials, _render_options(out)))
+    else:
+        out.write(trial_report.show_trial(name, number, trials, _render_options(out)))
 
 
 def run_doctor(as_json: bool, out: TextIO) -> int:
@@ -313,6 +350,39 @@ def _plan(config: Config, options: Mapping[str, Any], *, audit: bool) -> Plan:
     )
 
 
+def _run_agents(
+    workbench: Workbench,
+    sides: tuple[Side, Side],
+    plan: Plan,
+    options: Mapping[str, Any],
+    runs: tuple[RunResult, ...],
+) -> tuple[tuple[RunResult, ...], TrialComparison, bool]:
+    """Run the agent evals of both arms, and give the arms' runs, made anew where no test was graded."""
+    from refcompare import evaluation
+
+    prepared = evaluation.prepare(sides, options, plan.jobs, workbench.config.eval_command)
+    directory = options.get("output") or workbench.results_directory
+    started = time.monotonic()
+    with Reporter(quiet=options["quiet"]) as reporter:
+        if not runs:
+            store.clear(directory)
+            runs = tuple(RunResult(side.arm, (), (), notes=workbench.notes) for side in sides)
+        trials, interrupted = evaluation.run_evals(
+            prepared,
+            directory=directory,
+            runtime=lambda: workbench.runtime(reporter.say),
+            reporter=reporter,
+        )
+    seconds = time.monotonic() - started
+    runs = tuple(
+        replace(run, seconds=round(run.seconds + seconds, 3), partial=run.partial or interrupted)
+        for run in runs
+    )
+    for run in runs:
+        store.write_run(directory, run)
+    return runs, trials, interrupted
+
+
 def _run(
     workbench: Workbench, sides: tuple[Side, ...], plan: Plan, options: Mapping[str, Any]
 ) -> tuple[tuple[RunResult, ...], bool]:
@@ -379,15 +449,16 @@ def _nothing_found(globs: Sequence[str], sides: tuple[Side, ...]) -> str:
     )
 
 
-def _write_comparison(
-    workbench: Workbench, options: Mapping[str, Any], comparison: Comparison, result: GateResult
-) -> None:
-    directory = options.get("output") or workbench.results_directory
+def write_comparison(directory: Path, comparison: Comparison, result: GateResult) -> None:
+    """Write a comparison beside the results of its arms, for scripts and as a comment."""
     store.write_text(directory, store.COMPARISON, json_report.render(comparison, result))
     store.write_text(directory, store.COMMENT, markdown.render(comparison, result))
 
 
-def _print(options: Mapping[str, Any], comparison: Comparison, result: GateResult, out: TextIO) -> None:
+def print_comparison(
+    options: Mapping[str, Any], comparison: Comparison, result: GateResult, out: TextIO
+) -> None:
+    """Print a comparison in the format that was asked for."""
     out.write(_RENDERERS[options["form"]](comparison, result, _render_options(out)))
 
 

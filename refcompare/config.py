@@ -49,7 +49,8 @@ class Config:
 
     ``confirm`` counts reruns before a change is reported. ``jobs`` is None for one per processor.
     ``wordpress`` is a version, ``nightly`` or a path as typed, None for the release that
-    refcompare pins. The text comes from the tree under test, so none of it is to be trusted.
+    refcompare pins. ``eval_command`` is the repository's own harness for agent evals, a shell command
+    that writes to ``{output}``. The text comes from the tree under test, so none of it is to be trusted.
     """
 
     suites: tuple[str, ...] = DEFAULT_GLOBS
@@ -60,6 +61,7 @@ class Config:
     wordpress: str | None = None
     runtime: Runtime = "auto"
     audit: AuditConfig = field(default_factory=AuditConfig)
+    eval_command: str | None = None
 
 
 def load_config(text: bytes, path: str) -> Config:
@@ -92,6 +94,7 @@ def _config(value: Mapping[str, Any]) -> Config:
             memory=_size(limits.get("memory", default.limits.memory)),
         ),
         wordpress=value.get("wordpress"),
+        eval_command=value.get("eval_command"),
         runtime=value.get("runtime", default.runtime),
         audit=AuditConfig(
             enabled=audit.get("enabled", default.audit.enabled),

@@ -28,17 +28,16 @@ from refcompare.agents.capture import Listing, WorkspaceChange, capture, listing
 from refcompare.agents.confined import run_confined
 from refcompare.agents.evals import WorkspaceSpec
 from refcompare.errors import EnvironmentFailure, UsageError
-from refcompare.globs import covers, path_matches
+from refcompare.globs import covers
 from refcompare.tree import Tree, TreeFile
 from refcompare.wording import printable
 from refcompare.workspace import materialise, remove
 
 _log = logging.getLogger(__name__)
 
-EVAL_FOLDERS = ("datasets", "suites", "*", "agent")
-"""Where definitions of evals lie; no agent sees them."""
+ALWAYS_HIDDEN = ("refcompare.yml", "datasets/suites/*/agent")
+"""The configuration and the definitions of evals; no agent sees them."""
 
-ALWAYS_HIDDEN = ("refcompare.yml",)
 SKILLS = ".agents/skills"
 CLAUDE_SKILLS = ".claude/skills"
 SETUP_SECONDS = 600.0
@@ -74,13 +73,14 @@ class LinkedTree(Tree, Protocol):
 class ArmTree:
     """What of a ref's tree an agent may see, with what the eval puts in. Read-only; a `Tree` itself.
 
-    ``notes`` say what was left out and why.
+    With ``whole``, definitions of evals and the configuration are in it too. ``notes`` say what was left
+    out and why.
     """
 
-    def __init__(self, tree: LinkedTree, spec: WorkspaceSpec) -> None:
+    def __init__(self, tree: LinkedTree, spec: WorkspaceSpec, *, whole: bool = False) -> None:
         self._tree = tree
         self._added = {path: text.encode("utf-8", "surrogatepass") for path, text in spec.files.items()}
-        hide = (*ALWAYS_HIDDEN, *spec.hide)
+        hide = spec.hide if whole else (*ALWAYS_HIDDEN, *spec.hide)
         self._files = {
             file.path: file
             for file in tree.files()
@@ -172,8 +172,7 @@ class ArmTree:
 
 
 def _is_hidden(path: str, hide: tuple[str, ...]) -> bool:
-    folders = path.split("/")[: len(EVAL_FOLDERS)]
-    return path_matches(EVAL_FOLDERS, folders) or any(covers(glob, path) for glob in hide)
+    return any(covers(glob, path) for glob in hide)
 
 
 def _folders(path: str) -> Iterator[str]:
@@ -225,14 +224,20 @@ class ArmWorkspace:
 
 @contextmanager
 def build_workspace(
-    tree: LinkedTree, spec: WorkspaceSpec, boundary: Boundary, parent: Path | None = None
+    tree: LinkedTree,
+    spec: WorkspaceSpec,
+    boundary: Boundary,
+    parent: Path | None = None,
+    *,
+    whole: bool = False,
 ) -> Iterator[ArmWorkspace]:
     """Build an arm's workspace in a temporary directory, removed at the end.
 
-    The eval's setup runs behind ``boundary``, without network. Raises UsageError where the tree and the
-    eval's files do not go together or a setup command fails, EnvironmentFailure where it cannot be built.
+    ``whole`` is that of `ArmTree`. The eval's setup runs behind ``boundary``, without network. Raises
+    UsageError where the tree and the eval's files do not go together or a setup command fails,
+    EnvironmentFailure where it cannot be built.
     """
-    seen = ArmTree(tree, spec)
+    seen = ArmTree(tree, spec, whole=whole)
     with _own_place(parent, mode=0o711) as place:
         original = place / "original"
         materialise(seen, original)

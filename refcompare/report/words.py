@@ -315,8 +315,11 @@ def arm_columns(arm: Arm, run: RunSummary) -> dict[str, str]:
 
 def _bare_columns(arm: Arm, run: RunSummary) -> dict[str, str]:
     """What there is to say of an arm on which no test was graded."""
-    columns = {"ref": arm.ref, "commit": arm.commit[:12] if arm.commit else "uncommitted"}
-    columns["time"] = duration(run.seconds)
+    columns = {"ref": arm.ref}
+    if arm.commit:
+        columns["commit"] = arm.commit[:12]
+    if run.seconds:
+        columns["time"] = duration(run.seconds)
     return columns | ({"run": "stopped before its end"} if run.partial else {})
 
 

@@ -1,0 +1,421 @@
+"""Agent evals as a user runs them: a real repository, two refs, a program as the agent, every output."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from refcompare.agents.crew import ModelCrew
+from refcompare.agents.door import Upstream
+from refcompare.agents.interface import AgentLimits
+from refcompare.agents.scripted import ScriptedModel
+from refcompare.agents.trajectory import Ending, Trajectory
+from refcompare.agents.trial import RUN_BUDGET, _unless_broke
+from refcompare.agents.wire import Api
+from refcompare.commands import _NO_CHOICE, compare_refs, show_test
+from refcompare.errors import EnvironmentFailure, UsageError
+from refcompare.sandbox import probe
+from refcompare.schemas import violation
+from refcompare.selection import Asked
+from refcompare.store import read_run, read_trials
+from tests.support_agents import KEY, client_of, says, script
+from tests.support_git import Scratch, isolate
+
+pytestmark = pytest.mark.skipif(not probe().works, reason="no sandbox works here")
+
+FOLLOWER = """\
+#!/usr/bin/python3
+# Reads the guidance and does what it says.
+import json, os, pathlib, sys
+
+task = sys.stdin.read()
+text = pathlib.Path("AGENTS.md").read_text()
+if "CHANGES.md" in text:
+    pathlib.Path("CHANGES.md").write_text("- " + task)
+with open(os.environ["REFCOMPARE_TRAJECTORY"], "w") as file:
+    for line in (
+        {"type": "call", "name": "Bash", "input": {"command": "cat AGENTS.md"}, "output": text},
+        {"type": "message", "text": "Done."},
+        {"type": "end", "reason": "done"},
+    ):
+        file.write(json.dumps(line) + "\\n")
+"""
+EVAL: dict[str, Any] = {
+    "id": "logs",
+    "prompt": "Add a function.",
+    "repeat": 5,
+    "checks": [{"changed": "CHANGES.md"}, {"read": "AGENTS.md"}],
+}
+
+
+class Project:
+    """A repository whose head changes its guidance, and a program that follows it."""
+
+    def __init__(self, place: Path) -> None:
+        self.program = place / "follower.py"
+        self.program.write_text(FOLLOWER)
+        self.program.chmod(0o755)
+        self.scratch = Scratch.create(place / "repository")
+        self.output = place / "results"
+        self.evals(EVAL)
+        self.base = self.scratch.commit({"AGENTS.md": "Write code as you would like to read it.\n"})
+        self.head = self.scratch.commit({"AGENTS.md": "Write code as you would.\nNote it in CHANGES.md.\n"})
+
+    def evals(self, *evals: dict[str, Any]) -> None:
+        for item in evals:
+            path = f"datasets/suites/guide/agent/{item['id']}.yaml"
+            self.scratch.write(path, yaml.safe_dump(item, sort_keys=False))
+
+    def compare(self, **options: Any) -> tuple[int, str]:
+        out = io.StringIO()
+        agent = (f"command:{self.program}",)
+        chosen = {
+            **_NO_CHOICE,
+            "base": self.base,
+            "head": self.head,
+            "only": "agent",
+            "agent": agent,
+            "quiet": True,
+            "jobs": 2,
+            "timeout": None,
+            "fresh": False,
+            "output": self.output,
+            **options,
+        }
+        return compare_refs(self.scratch.path, chosen, out), out.getvalue()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    isolate(monkeypatch, tmp_path)
+    place = Path(tempfile.mkdtemp(prefix="refcompare-test-"))
+    place.chmod(0o755)
+    monkeypatch.setenv("REFCOMPARE_CACHE_DIR", str(place / "cache"))
+    yield Project(place)
+    shutil.rmtree(place)
+
+
+def test_two_refs_and_an_agent_are_a_comparison_of_metrics(project):
+    status, page = project.compare()
+    assert status == 0
+    assert page.startswith("1 metric improved, 1 with ")
+    for text in (
+        "changed CHANGES.md",
+        "0 of 5: 0 %",
+        "5 of 5: 100 %",
+        "+100 points",
+        "improved (p",
+        "5 done",
+    ):
+        assert text in page, page
+    for arm, commit in (("base", project.base), ("head", project.head)):
+        assert len(read_trials(project.output, arm)) == 5
+        assert read_run(project.output, arm).arm.commit == commit
+    comparison = json.loads((project.output / "comparison.json").read_text())
+    assert violation("comparison", comparison) is None
+    assert {item["metric"]: item["verdict"] for item in comparison["metrics"]}[
+        "changed CHANGES.md"
+    ] == "improved"
+    assert "improved (p" in (project.output / "comment.md").read_text()
+
+
+def test_a_metric_that_regressed_fails_the_build(project):
+    status, page = project.compare(base=project.head, head=project.base)
+    assert status == 1
+    assert "The build fails: 1 metric regressed." in page
+    assert project.compare(base=project.head, head=project.base, fail_on="none")[0] == 0
+
+
+def test_the_files_as_they_lie_are_compared_too(project):
+    project.scratch.write("AGENTS.md", "No more notes.\n")
+    _, page = project.compare(base=project.head, head="WORKTREE", repeat=1)
+    assert "changed CHANGES.md" in page
+
+
+def test_definitions_come_from_head_unless_they_are_asked_of_base_or_each(project):
+    project.evals({**EVAL, "id": "new", "repeat": 1})
+    head = project.scratch.commit({"AGENTS.md": "Note it in CHANGES.md.\n"})
+
+    def cases(source: str) -> list[str]:
+        _, page = project.compare(head=head, repeat=1, suites_from=source, form="json")
+        return [row["case"] for row in json.loads(page)["cases"]]
+
+    assert cases("head") == ["logs", "new"]
+    assert cases("base") == ["logs"]
+    assert cases("each") == ["logs", "new"]
+
+
+def test_one_eval_may_be_chosen_and_a_near_miss_is_named(project):
+    project.evals({**EVAL, "id": "other"})
+    head = project.scratch.commit()
+    _, page = project.compare(head=head, eval=("other",), repeat=1, form="json")
+    assert [row["case"] for row in json.loads(page)["cases"]] == ["other"]
+    with pytest.raises(UsageError, match="no eval is called 'othr'; did you mean 'other'"):
+        project.compare(head=head, eval=("othr",))
+
+
+def test_an_eval_that_cannot_be_used_is_noted_and_the_rest_runs(project):
+    project.scratch.write("datasets/suites/guide/agent/broken.yaml", "id: broken\nprompt: x\n")
+    head = project.scratch.commit()
+    _, page = project.compare(head=head, repeat=1)
+    assert "broken.yaml:1: checks is missing; add it." in " ".join(page.split())
+    with pytest.raises(UsageError, match="'broken' cannot be used"):
+        project.compare(head=head, eval=("broken",))
+
+
+def test_without_an_eval_it_is_said_where_one_would_be(project):
+    project.scratch.git("rm", "-rq", "datasets")
+    head = project.scratch.commit()
+    with pytest.raises(UsageError, match="No agent eval was found in head: define one at"):
+        project.compare(head=head)
+
+
+def test_a_dry_run_says_what_would_run_and_runs_nothing(project):
+    status, page = project.compare(dry_run=True, agent=("nobody",))
+    assert status == 0
+    assert "head: 5 trials of 1 agent evals" in page
+    assert "logs  datasets/suites/guide/agent/logs.yaml:1  5 times by nobody" in page
+    assert not project.output.exists()
+
+
+def test_an_agent_that_nobody_knows_is_told_before_anything_runs(project):
+    with pytest.raises(UsageError, match="There is no agent 'nobody'"):
+        project.compare(agent=("nobody",))
+
+
+def test_without_a_key_an_agent_that_needs_a_model_is_told_so(project, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(UsageError, match="There is no key for the model's API: set ANTHROPIC_API_KEY"):
+        project.compare(agent=("claude",))
+
+
+def test_an_agent_that_always_breaks_gives_no_verdict(project):
+    project.program.write_text("#!/bin/sh\necho broken >&2\nexit 9\n")
+    status, page = project.compare(repeat=2)
+    assert status == 3
+    assert "No trial could be graded on base and head" in " ".join(page.split())
+    assert "not graded: logs on head: broken" in page
+
+
+# ------------------------------------------------------------------------------- the show
+
+
+def shown(project: Project, name: str, **options: Any) -> str:
+    out = io.StringIO()
+    assert (
+        show_test(project.scratch.path, name, project.output, options.pop("as_json", False), out, **options)
+        == 0
+    )
+    return out.getvalue()
+
+
+def test_an_eval_is_shown_with_its_trials(project):
+    project.compare(repeat=2)
+    page = shown(project, "logs")
+    assert "changed CHANGES.md" in page
+    assert "refcompare show logs --trial" in page
+
+
+def test_a_trial_is_shown_with_its_calls_its_change_and_its_metrics(project):
+    project.compare(repeat=2)
+    page = shown(project, "logs", trial=2)
+    for text in (
+        "base: trial 2 of logs",
+        "head: trial 2 of logs",
+        "cat AGENTS.md",
+        "Note it in CHANGES.md.",
+        "+- Add a function.",
+        "passed",
+        "failed",
+        "unchanged: CHANGES.md",
+    ):
+        assert text in page, page
+    value = json.loads(shown(project, "logs", trial=1, as_json=True))
+    assert [arm["arm"] for arm in value["arms"]] == ["base", "head"]
+    assert violation("trial", value["arms"][0]["trials"][0]) is None
+    with pytest.raises(UsageError, match="no trial 7 of 'logs'"):
+        shown(project, "logs", trial=7)
+
+
+def test_hostile_text_of_an_agent_acts_on_no_terminal(project):
+    project.program.write_text(FOLLOWER.replace('"Done."', '"\\x1b[31mred\\x1b]8;;x\\x07"'))
+    project.compare(repeat=1)
+    assert "\x1b" not in shown(project, "logs", trial=1)
+
+
+# ---------------------------------------------------------------------------- what is asked
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({}, Asked(True, False)),
+        ({"only": "execution"}, Asked(True, False)),
+        ({"only": "agent"}, Asked(False, True)),
+        ({"agent": ("claude",)}, Asked(True, True)),
+        ({"eval": ("logs",)}, Asked(True, True)),
+        ({"only": "agent", "repeat": 3}, Asked(False, True)),
+    ],
+)
+def test_agents_work_only_where_they_are_asked_for(options, asked):
+    assert Asked.of(options) == asked
+
+
+def test_agents_cannot_be_asked_for_and_left_out():
+    with pytest.raises(UsageError, match="--repeat is about agents"):
+        Asked.of({"only": "execution", "repeat": 3})
+
+
+# ------------------------------------------------------------------ a harness of the repository's
+
+HARNESS = """\
+import json, os, pathlib, sys
+
+follows = "CHANGES.md" in pathlib.Path("AGENTS.md").read_text()
+seen = [os.environ.get("MARKER"), pathlib.Path("datasets/suites/guide/agent/logs.yaml").exists()]
+try:
+    seen.append(pathlib.Path(os.environ.get("MARKER_FILE", "/nowhere")).read_text())
+except OSError as error:
+    seen.append(str(error))
+row = {
+    "testCase": {"description": "notes it"},
+    "provider": {"id": "own"},
+    "success": follows,
+    "score": float(follows),
+    "response": {"output": json.dumps(seen)},
+    "gradingResult": {"pass": follows, "score": float(follows), "reason": "it looked"},
+}
+pathlib.Path("left-behind").write_text("x")
+pathlib.Path(sys.argv[1]).write_text(json.dumps({"results": {"version": 3, "results": [row] * 6}}))
+sys.exit(100 if not follows else 0)
+"""
+
+
+@pytest.fixture
+def harnessed(project: Project) -> Project:
+    """A project whose base brings a harness of its own, and no evals that refcompare would run."""
+    project.scratch.git("checkout", "-q", project.base)
+    project.scratch.git("rm", "-q", "datasets/suites/guide/agent/logs.yaml")
+    project.scratch.write("datasets/suites/guide/agent/logs.yaml", "not: [used\n")
+    project.base = project.scratch.commit(
+        {"harness.py": HARNESS, "refcompare.yml": "eval_command: python3 harness.py {output}\n"}
+    )
+    project.head = project.scratch.commit({"AGENTS.md": "Note it in CHANGES.md.\n"})
+    return project
+
+
+def outputs(project: Project) -> list[list[Any]]:
+    return [
+        json.loads(trial.trajectory.final_message)
+        for arm in ("base", "head")
+        for trial in read_trials(project.output, arm)
+    ]
+
+
+def test_a_harness_runs_once_on_each_ref_and_what_it_wrote_is_compared(harnessed):
+    status, page = harnessed.compare(agent=())
+    assert status == 0
+    assert "improved" in page and "6 of 6: 100 %" in page
+    assert len(read_trials(harnessed.output, "head")) == 6
+    assert not (harnessed.scratch.path / "left-behind").exists(), "it ran in a copy"
+
+
+def test_a_harness_is_confined_like_an_agent_and_sees_its_whole_tree(harnessed, monkeypatch, tmp_path):
+    (tmp_path / "secret").write_text("canary-4e1")
+    monkeypatch.setenv("MARKER", "canary-4e1")
+    monkeypatch.setenv("MARKER_FILE", str(tmp_path / "secret"))
+    harnessed.compare(agent=())
+    for marker, has_definitions, text in outputs(harnessed):
+        assert (marker, has_definitions) == (None, True)
+        assert "canary-4e1" not in text
+
+
+def test_a_harness_that_is_trusted_runs_as_the_user(harnessed, monkeypatch):
+    monkeypatch.setenv("MARKER", "seen")
+    harnessed.compare(agent=(), trust=True)
+    assert {output[0] for output in outputs(harnessed)} == {"seen"}
+
+
+def test_the_harness_of_a_heads_configuration_is_never_run(harnessed):
+    head = harnessed.scratch.commit({"refcompare.yml": "eval_command: touch /tmp/hacked; false {output}\n"})
+    status, page = harnessed.compare(head=head, agent=())
+    assert status == 0
+    assert "refcompare.yml differs between the refs: that of" in " ".join(page.split())
+    assert len(read_trials(harnessed.output, "head")) == 6
+
+
+def test_a_harness_that_writes_nothing_is_an_error_that_says_what_it_said(harnessed):
+    head = harnessed.scratch.commit({"harness.py": "print('no key')\nraise SystemExit(3)\n"})
+    with pytest.raises(EnvironmentFailure, match=r"wrote no results to .output. and ended with 3: no key"):
+        harnessed.compare(head=head, agent=())
+
+
+def test_a_dry_run_names_the_harness(harnessed):
+    _, page = harnessed.compare(agent=(), dry_run=True)
+    assert "eval_command, once for each ref, confined: python3 harness.py {output}" in page
+
+
+# --------------------------------------------------------------------------------- the crew
+
+
+def test_a_stand_in_follows_guidance_without_a_key_and_costs_nothing(project):
+    project.scratch.write(
+        ".agents/skills/changelog/SKILL.md",
+        "---\nname: changelog\ndescription: How to record a change in the changelog.\n---\n"
+        "Write `CHANGES.md`:\n```\n- A change.\n```\n",
+    )
+    item = {**EVAL, "prompt": "Record this change in the changelog.", "limits": {"usd": 0.01}}
+    item["checks"] = [{"skill-used": "changelog"}, {"changed": "CHANGES.md"}]
+    project.evals(item)
+    head = project.scratch.commit()
+    status, page = project.compare(head=head, agent=("scripted",), repeat=4, budget=0.01)
+    assert status == 0
+    assert "changed CHANGES.md" in page and "4 of 4: 100 %" in page
+    (trial, *_) = read_trials(project.output, "head")
+    assert (trial.trajectory.agent, trial.trajectory.cost) == ("scripted", 0.0)
+    assert trial.trajectory.skills == ("changelog",)
+
+
+def test_once_the_budget_of_the_run_is_used_up_the_gateway_says_whose_budget_it_was():
+    with ScriptedModel(script(says("Done."))) as model:
+        address = {Api.ANTHROPIC: model.url, Api.OPENAI: f"{model.url}/v1"}
+        with (
+            ModelCrew(usd=1e-9, upstream=lambda api: Upstream(api, address[api], KEY)) as crew,
+            crew.any_door() as gateway,
+        ):
+            assert gateway is not None
+            assert client_of(gateway).messages(model="claude-opus-5-5").status == 400
+            assert any(RUN_BUDGET in said for said in gateway.refusals)
+            broke = _unless_broke(Trajectory("claude", ending=Ending.MONEY), gateway)
+            assert (broke.ending, broke.error) == (
+                Ending.CRASH,
+                "the run's budget was used up before its end",
+            )
+
+
+def test_an_agent_is_made_once_and_a_trial_gets_a_door_of_its_own():
+    spec = "command@anthropic:true"
+    with ModelCrew(default=spec, upstream=lambda api: Upstream(api, "https://localhost", KEY)) as crew:
+        agent = crew.agent(None)
+        assert crew.agent(spec) is agent
+        with crew.door(agent, AgentLimits()) as one, crew.door(agent, AgentLimits()) as other:
+            assert one is not None and other is not None
+            assert one.socket != other.socket
+        assert not one.socket.exists()
+        with crew.door(crew.agent("command:true"), AgentLimits()) as none:
+            assert none is None
+
+
+def test_without_any_key_a_harness_gets_no_way_out(monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with ModelCrew() as crew, crew.any_door() as gateway:
+        assert gateway is None
