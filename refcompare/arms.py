@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.execution.definition import definition
 from refcompare.execution.model import Limits
 from refcompare.git import GitTree, Repository, WorktreeTree
+from refcompare.newest import obstacle
 from refcompare.paths import cache_directory
 from refcompare.pipeline import ArmInput
 from refcompare.results import JSON, Arm
@@ -49,11 +51,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One resolved arm with the tests of its tree that take part."""
+    """One resolved arm with the tests of its tree that take part, out of the ``found`` that it has."""
 
     name: str
     tree: ResolvedTree
     suites: SuiteSet
+    found: int = 0
 
     @property
     def arm(self) -> Arm:
@@ -74,6 +77,7 @@ class Workbench:
         self.config = config
         self.notes: tuple[str, ...] = ()
         self._choice = choice
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def pair(self, base: str | None, head: str | None) -> tuple[Side, Side]:
         """Resolve two refs and select the tests of both.
@@ -93,7 +97,10 @@ class Workbench:
         self.judge_by(trees[0], trees[1])
         loaded = tuple(self._load(tree) for tree in trees)
         selected = select(loaded[0], loaded[1], self._choice.selection)
-        return Side("base", trees[0], selected[0]), Side("head", trees[1], selected[1])
+        return (
+            Side("base", trees[0], selected[0], _count(loaded[0])),
+            Side("head", trees[1], selected[1], _count(loaded[1])),
+        )
 
     def judge_by(self, base: ResolvedTree, head: ResolvedTree) -> None:
         """Take the configuration of the base, or the defaults where it has none, unless one was given.
@@ -124,8 +131,9 @@ class Workbench:
     def single(self, ref: str | None) -> Side:
         """Resolve one ref, the working tree by default, and select its tests."""
         tree = self.tree(ref)
-        _, selected = select(None, self._load(tree), self._choice.selection)
-        return Side("head", tree, selected)
+        loaded = self._load(tree)
+        _, selected = select(None, loaded, self._choice.selection)
+        return Side("head", tree, selected, _count(loaded))
 
     def tree(self, ref: str | None) -> ResolvedTree:
         """Resolve one ref, the working tree (or HEAD, where there is none) by default."""
@@ -166,10 +174,27 @@ class Workbench:
         return self._choice.suites or self.config.suites
 
     @property
-    def results_directory(self) -> Path:
-        """Where this repository's newest results are kept when no ``--output`` is given."""
+    def kept_results(self) -> Path:
+        """Where the cache keeps what the newest run without ``--output`` found in this repository."""
         name = hashlib.sha256(os.fsencode(self.repository.git_dir.resolve())).hexdigest()[:32]
         return cache_directory() / "results" / name
+
+    @property
+    def results_directory(self) -> Path:
+        """Where to write results when no ``--output`` is given.
+
+        The cache keeps them for ``refcompare show``, which nobody asked for: where it takes nothing, a note
+        says so, and they go to a directory that is deleted with the workbench.
+        """
+        if self._scratch is None and (why := obstacle(self.kept_results)) is not None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="refcompare-results-")
+            self.notes += (f"results are not kept for `refcompare show`: {self.kept_results}: {why}",)
+        return self.kept_results if self._scratch is None else Path(self._scratch.name)
+
+    def close(self) -> None:
+        """Delete what was only needed while the workbench was open."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def _load(self, tree: ResolvedTree) -> SuiteSet:
         return load_suites(tree, self.globs)
@@ -179,7 +204,11 @@ class Workbench:
 def open_workbench(start: Path, choice: Choice) -> Iterator[Workbench]:
     """Open the repository around ``start`` with the configuration that holds there."""
     with Repository.discover(start) as repository:
-        yield Workbench(repository, _config(repository, choice.config), choice)
+        workbench = Workbench(repository, _config(repository, choice.config), choice)
+        try:
+            yield workbench
+        finally:
+            workbench.close()
 
 
 def _config(repository: Repository, given: Path | None) -> Config:
@@ -197,6 +226,10 @@ def _config(repository: Repository, given: Path | None) -> Config:
     except UsageError:
         return Config()  # no commit yet
     return Config() if text is None else load_config(text, f"HEAD:{CONFIG_NAME}")
+
+
+def _count(suites: SuiteSet) -> int:
+    return len(suites.tests) + len(suites.invalid)
 
 
 def _text(tree: ResolvedTree) -> bytes | None:

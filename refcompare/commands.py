@@ -23,6 +23,7 @@ from refcompare.errors import UsageError
 from refcompare.execution.bench import Memory
 from refcompare.gate import GateResult, gate, parse_fail_on
 from refcompare.metrics import TrialComparison
+from refcompare.newest import newest_results, note_output
 from refcompare.pipeline import Interrupted, Plan, begun, run_arms
 from refcompare.progress import Reporter
 from refcompare.report import arm as arm_report
@@ -31,6 +32,7 @@ from refcompare.report import markdown, terminal
 from refcompare.report import trial as trial_report
 from refcompare.report.interface import Options, Renderer
 from refcompare.report.show import show, show_json
+from refcompare.report.words import plural
 from refcompare.results import REFERENCE, ErrorKind, Record, RunResult, Verdict
 from refcompare.selection import Asked, Selection
 from refcompare.suites import SuiteSet
@@ -138,7 +140,8 @@ def check_ref(
                 out.write(f"    {finding.mend}\n")
         errors = sum(finding.severity == "error" for finding in findings)
         warnings = len(findings) - errors
-        out.write(f"{errors} errors, {warnings} warnings\n" if findings else "No findings.\n")
+        counted = f"{plural(errors, 'error')}, {plural(warnings, 'warning')}"
+        out.write(f"{counted}\n" if findings else "No findings.\n")
     return 1 if any(finding.severity == "error" for finding in findings) else 0
 
 
@@ -147,7 +150,7 @@ def show_test(
 ) -> int:
     """Show all that is known of one test, or of one eval and its trials."""
     with open_workbench(start, Choice()) as workbench:
-        directory = results or workbench.results_directory
+        directory = results or newest_results(workbench.kept_results)
         names = [name for name in ("base", "head") if (directory / name / store.RUN).is_file()]
         if not names:
             raise UsageError(
@@ -366,6 +369,7 @@ def _run_agents(
     with Reporter(quiet=options["quiet"]) as reporter:
         if not runs:
             store.clear(directory)
+            note_output(workbench.kept_results, options.get("output"))
             runs = tuple(RunResult(side.arm, (), (), notes=workbench.notes) for side in sides)
         trials, interrupted = evaluation.run_evals(
             prepared,
@@ -387,14 +391,17 @@ def _run(
     workbench: Workbench, sides: tuple[Side, ...], plan: Plan, options: Mapping[str, Any]
 ) -> tuple[tuple[RunResult, ...], bool]:
     """Run the arms, writing every record as it comes; say whether the run was interrupted."""
-    if not any(side.suites.tests or side.suites.invalid for side in sides):
-        raise UsageError(_nothing_found(workbench.globs, sides))
     directory = options.get("output") or workbench.results_directory
+    if not any(side.suites.tests or side.suites.invalid for side in sides):
+        if not (options.get("changed") and any(side.found for side in sides)):
+            raise UsageError(_nothing_found(workbench.globs, sides))
+        return _nothing_changed(sides, directory, workbench, options), False
     with Reporter(quiet=options["quiet"]) as reporter, VerdictCache() as cache:
         for note in workbench.notes:
             reporter.say(note)
         arms = workbench.inputs(sides, reporter.say)
         store.clear(directory)
+        note_output(workbench.kept_results, options.get("output"))
         writers = {arm.arm.name: store.RecordWriter(directory, begun(arm, plan)) for arm in arms}
         listener = _Recording(reporter, writers)
         try:
@@ -411,6 +418,19 @@ def _run(
         if problem := cache.stats().problem:
             reporter.say(f"verdicts are not kept for the next run: {problem}")
     return runs, interrupted
+
+
+def _nothing_changed(
+    sides: tuple[Side, ...], directory: Path, workbench: Workbench, options: Mapping[str, Any]
+) -> tuple[RunResult, ...]:
+    """Write and give what ``--changed`` finds where no test differs: nothing, and no need of WordPress."""
+    store.clear(directory)
+    note_output(workbench.kept_results, options.get("output"))
+    notes = (*workbench.notes, "no test has a definition that differs between the refs (--changed)")
+    runs = tuple(RunResult(side.arm, (), (), notes=notes) for side in sides)
+    for run in runs:
+        store.write_run(directory, run)
+    return runs
 
 
 class _Recording:
@@ -442,9 +462,11 @@ def _environment_status(run: RunResult) -> int:
 
 def _nothing_found(globs: Sequence[str], sides: tuple[Side, ...]) -> str:
     if any(side.suites.notes for side in sides):
-        return "No test is left to run: " + " ".join(note for side in sides for note in side.suites.notes)
+        notes = dict.fromkeys(note for side in sides for note in side.suites.notes)
+        return f"No test is left to run: {' '.join(notes)}"
+    labels = dict.fromkeys(side.tree.ref.label for side in sides)
     return (
-        f"No suite was found at {', '.join(globs)} in {' or '.join(side.tree.ref.label for side in sides)}: "
+        f"No test was found at {', '.join(globs)} in {' or '.join(labels)}: "
         "give --suites GLOB, or `suites:` in refcompare.yml."
     )
 
@@ -465,7 +487,8 @@ def print_comparison(
 def _render_options(out: TextIO) -> Options:
     terminal_like = out.isatty()
     width = shutil.get_terminal_size((100, 40)).columns if terminal_like else 100
-    return Options(width=width, colour=terminal_like and not os.environ.get("NO_COLOR"))
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return Options(width=width, colour=terminal_like and not plain)
 
 
 def _print_dry_run(sides: tuple[Side, Side], plan: Plan, out: TextIO) -> None:

@@ -19,6 +19,7 @@ from refcompare.compare import compare
 from refcompare.errors import UsageError
 from refcompare.gate import DEFAULT_FAIL_ON, gate, parse_fail_on
 from refcompare.metrics import compare_trials
+from refcompare.newest import note_output, obstacle
 from refcompare.results import Arm, RunResult
 from refcompare.trials import Trial, TrialCaps, kept
 
@@ -30,7 +31,7 @@ def import_promptfoo(start: Path, options: Mapping[str, Any], out: TextIO) -> in
     """
     fail_on = DEFAULT_FAIL_ON if options["fail_on"] is None else parse_fail_on(options["fail_on"])
     arms = [_arm(name, options[name]) for name in ("base", "head")]
-    directory = options["output"] or _results_directory(start)
+    directory = _results_directory(start, options["output"])
     comparison = _compared(arms, directory)
     result = gate(comparison, fail_on)
     if directory is not None:
@@ -64,8 +65,10 @@ def _compared(arms: list[tuple[RunResult, tuple[Trial, ...]]], directory: Path |
     return replace(compare(base, head), trials=compare_trials(before, after))
 
 
-def _results_directory(start: Path) -> Path | None:
-    """Give where the repository around ``start`` keeps its newest results; None outside of one."""
+def _results_directory(start: Path, output: Path | None) -> Path | None:
+    """Give ``output``, else where the repository around ``start`` keeps results; None where nothing does."""
     with suppress(UsageError), open_workbench(start, Choice()) as workbench:
-        return workbench.results_directory
-    return None
+        note_output(workbench.kept_results, output)
+        if output is None and obstacle(workbench.kept_results) is None:
+            return workbench.kept_results
+    return output

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from refcompare import cli, commands
+from refcompare.schemas import violation
 
 
 def test_a_word_that_is_missing_and_one_that_is_empty_are_not_the_same(repository: Path) -> None:
@@ -47,6 +50,28 @@ def test_the_command_line_has_the_bounds_of_the_configuration(
     assert done.returncode == 2
     assert option in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_changed_where_nothing_differs_is_a_result_and_needs_no_wordpress(
+    repository: Path, tmp_path: Path
+) -> None:
+    cache = {"REFCOMPARE_CACHE_DIR": str(tmp_path / "cache"), "PATH": _only("git", tmp_path)}
+    done = refcompare(repository, "main", "--changed", "--format", "json", "--quiet", **cache)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert violation("comparison", document) is None
+    assert (document["headline"], document["changes"]) == ("no tests to compare", [])
+    assert "no test has a definition that differs" in document["notes"][0]
+    assert not (tmp_path / "cache/sites").exists()
+    out = tmp_path / "out"
+    assert refcompare(repository, "main", "--changed", "--output", str(out), **cache).returncode == 0
+    assert {path.name for path in out.iterdir()} == {"base", "head", "comparison.json", "comment.md"}
+
+
+def test_changed_in_a_repository_without_a_test_is_a_mistake(repository: Path) -> None:
+    done = refcompare(repository, "main", "--changed", "--suites", "nowhere/*.json")
+    assert done.returncode == 2
+    assert done.stderr.count("No file matches 'nowhere/*.json'.") == 1, "said once for both arms"
 
 
 def test_an_audit_cannot_be_asked_not_to_audit(repository: Path) -> None:
@@ -92,6 +117,25 @@ def test_a_character_that_the_terminal_does_not_know_is_shown_by_its_code(reposi
     assert done.stderr == ""
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "colour"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"TERM": "xterm", "NO_COLOR": "1"}, False)],
+)
+def test_a_terminal_gets_colours_unless_it_has_none_or_the_user_wants_none(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], colour: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert commands._render_options(Terminal()).colour is colour
+    assert commands._render_options(io.StringIO()).colour is False
+
+
 def test_a_bug_is_not_taken_for_a_change_that_fails_the_gate(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +154,16 @@ def test_a_bug_is_not_taken_for_a_change_that_fails_the_gate(
 
 
 ENV = {**os.environ, "NO_COLOR": "1"}
+
+
+def _only(program: str, directory: Path) -> str:
+    """Give a PATH with nothing but one program."""
+    found = shutil.which(program)
+    assert found is not None
+    place = directory / "bin"
+    place.mkdir()
+    (place / program).symlink_to(found)
+    return str(place)
 
 
 def refcompare(
