@@ -16,7 +16,7 @@ from typing import Any, Literal
 import jsonschema
 from jsonschema.exceptions import best_match
 
-from refcompare.agents.evals import load_evals
+from refcompare.agents.evals import EvalSet, load_evals
 from refcompare.execution import definition
 from refcompare.execution.loader import SourceFile, SourceTest, unknown_fields
 from refcompare.execution.loader_json import Where
@@ -51,7 +51,9 @@ def check_suites(tree: Tree, globs: Sequence[str] = DEFAULT_GLOBS) -> tuple[Find
     """Check every file that ``globs`` name, by the order of path and line. Never raises for content."""
     missing: list[str] = []
     files = tuple(sources(tree, globs, missing))
-    findings = [_unmatched(glob, "warning" if files else "error") for glob in missing]
+    evals = load_evals(tree)
+    anything = bool(files or evals.evals or evals.invalid)
+    findings = [_unmatched(glob, "warning" if anything else "error") for glob in missing]
     for file in files:
         for file_rule in FILE_RULES:
             findings.extend(file_rule(file))
@@ -60,7 +62,7 @@ def check_suites(tree: Tree, globs: Sequence[str] = DEFAULT_GLOBS) -> tuple[Find
                 findings.extend(test_rule(file, test))
     for suites_rule in SUITES_RULES:
         findings.extend(suites_rule(files))
-    findings.extend(usable_evals(tree))
+    findings.extend(usable_evals(evals))
     return tuple(sorted(set(findings)))
 
 
@@ -137,9 +139,9 @@ def unique_ids(files: Sequence[SourceFile]) -> Iterator[Finding]:
                 yield Finding(file.path, line, "duplicate-id", message, "give the test an id of its own")
 
 
-def usable_evals(tree: Tree) -> Iterator[Finding]:
+def usable_evals(evals: EvalSet) -> Iterator[Finding]:
     """Every agent eval can be used, and no two share an id."""
-    for item in load_evals(tree).invalid:
+    for item in evals.invalid:
         for line, sentence in item.faults:
             message, _, mend = sentence.removesuffix(".").rpartition("; ")
             yield Finding(item.path, line, "agent-eval", message or mend, mend if message else "")

@@ -362,7 +362,8 @@ def test_the_check_of_suites_tells_what_is_wrong_with_an_eval():
             "datasets/suites/a/agent/bad.yaml": b"id: bad\nprompt: x\nchecks:\n  - reed: a\n",
         }
     )
-    (finding,) = (item for item in check_suites(tree) if item.rule != "no-suites")
+    missing, finding = check_suites(tree)
+    assert (missing.rule, missing.severity) == ("no-suites", "warning"), "there are evals, if no tests"
     assert finding == Finding(
         path="datasets/suites/a/agent/bad.yaml",
         line=4,
