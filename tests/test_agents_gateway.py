@@ -122,6 +122,19 @@ def test_only_what_the_api_needs_of_the_headers_passes():
     assert not {"set-cookie", "x-internal"} & set(answer.headers)
 
 
+def test_a_key_that_an_api_repeats_in_an_error_is_taken_out():
+    async def repeating(request: web.Request) -> web.Response:
+        said = f"Incorrect API key provided: {request.headers['x-api-key']}."
+        return web.json_response({"type": "error", "error": {"message": said}}, status=401)
+
+    with serving(repeating) as url, Gateway([Upstream(Api.ANTHROPIC, url, KEY)]) as gateway:
+        handle = gateway.open()
+        answer = client_of(handle).messages()
+    assert answer.status == 401
+    assert answer.json["error"]["message"] == "Incorrect API key provided: [redacted]."
+    assert handle.errors == ("401: Incorrect API key provided: [redacted].",)
+
+
 def test_an_upstream_that_is_redirected_is_not_followed_with_the_key():
     async def elsewhere(request: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": "http://127.0.0.1:9/"})
@@ -578,6 +591,21 @@ def test_the_calls_are_known_from_what_passed():
         result = {"type": "tool_result", "tool_use_id": call.id, "content": "contents", "is_error": True}
         client_of(handle).messages("Go.", said, [result])
         assert handle.result(call.id) == ToolResult("contents", True)
+
+
+def test_results_of_calls_that_no_model_asked_for_are_not_kept():
+    with model_behind_gateway({"calls": [READ]}, says("Done.")) as (gateway, _):
+        handle = gateway.open()
+        said = client_of(handle).messages().json["content"]
+        known = handle.uses()[0].id
+        results = [
+            {"type": "tool_result", "tool_use_id": name, "content": "x" * 5_000_000}
+            for name in (known, "other")
+        ]
+        client_of(handle).messages("Go.", said, results)
+        kept = handle.result(known)
+        assert kept is not None and len(kept.text) == 4 * 1024 * 1024
+        assert handle.result("other") is None
 
 
 # Sockets.

@@ -16,11 +16,13 @@ from aiohttp import web
 
 from refcompare.agents.cassettes import Exchange, Player, Recorder, digest_of
 from refcompare.agents.ledger import Ledger
+from refcompare.agents.redaction import Redactor
 from refcompare.agents.wire import Api, RequestFacts, ResponseReader, error_body, read_request
 from refcompare.errors import UsageError
 
 REQUEST_BYTES = 32 * 1024 * 1024
 RESPONSE_BYTES = 128 * 1024 * 1024
+ERROR_BYTES = 1024 * 1024
 CONCURRENT = 16
 """How many requests of one trial may be under way; more wait."""
 
@@ -108,19 +110,18 @@ class Door:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         api = _api_of(request)
-        try:
-            path = self._path(request, api)
-            body = await _body(request)
-            facts = _facts(api, body)
-            free = path == _FREE
-            self._ledger.note_results(facts.results)
-            refused = self._ledger.refuse(facts.model, len(body), free=free)
-            if refused is not None:
-                raise _Refused(400, "invalid_request_error", refused)
-        except _Refused as refusal:
-            self._ledger.note_refusal(str(refusal))
-            return _error(api, refusal.status, refusal.kind, str(refusal))
-        async with self._under_way:
+        async with self._under_way:  # so that no more bodies than that are in memory
+            try:
+                path = self._path(request, api)
+                body = await _body(request)
+                facts = _facts(api, body)
+                self._ledger.note_results(facts.results)
+                refused = self._ledger.refuse(facts.model, len(body), free=path == _FREE)
+                if refused is not None:
+                    raise _Refused(400, "invalid_request_error", refused)
+            except _Refused as refusal:
+                self._ledger.note_refusal(str(refusal))
+                return _error(api, refusal.status, refusal.kind, str(refusal))
             if self._replay is not None:
                 return await self._play(request, api, path, facts, body)
             return await self._pass(request, self._upstreams[api], path, facts, body)
@@ -159,11 +160,42 @@ class Door:
                     # A proxy may be needed to get out, and never to reach a model on this machine.
                     proxy=_proxy(address),
                 ) as response:
+                    if response.status >= 400:
+                        return await self._hand_on_error(upstream, path, facts, body, response)
                     return await self._stream(request, upstream.api, path, facts, body, response)
             except (aiohttp.ClientError, TimeoutError) as error:
                 said = f"the model's API could not be reached: {type(error).__name__}: {error}"
                 self._ledger.note_error(said)
                 return _error(upstream.api, 502, "api_error", said[:500])
+
+    async def _hand_on_error(
+        self,
+        upstream: Upstream,
+        path: str,
+        facts: RequestFacts,
+        body: bytes,
+        response: aiohttp.ClientResponse,
+    ) -> web.Response:
+        """Hand an error on whole, without the key, which an API may repeat in one."""
+        data = bytearray()
+        async for chunk in response.content.iter_any():
+            data += chunk[: ERROR_BYTES - len(data)]
+            if len(data) == ERROR_BYTES:
+                break
+        text = Redactor([upstream.key]).text(data.decode("utf-8", "replace"))
+        reader = ResponseReader(upstream.api, streams=False)
+        reader.feed(text.encode())
+        reader.finish()
+        self._ledger.charge(facts, reader, response.status, free=path == _FREE)
+        await self._keep(path, facts, body, response, text.encode())
+        return web.Response(status=response.status, body=text.encode(), headers=_returned(response))
+
+    async def _keep(
+        self, path: str, facts: RequestFacts, body: bytes, response: aiohttp.ClientResponse, data: bytes
+    ) -> None:
+        if self._record is not None:
+            exchange = _exchange(path, facts, body, response, data)
+            await asyncio.get_running_loop().run_in_executor(None, self._record.keep, exchange)
 
     async def _stream(
         self,
@@ -201,9 +233,7 @@ class Door:
             if request.transport is not None:
                 request.transport.abort()
             return answer
-        if self._record is not None:
-            exchange = _exchange(path, facts, body, response, bytes(kept))
-            await asyncio.get_running_loop().run_in_executor(None, self._record.keep, exchange)
+        await self._keep(path, facts, body, response, bytes(kept))
         await answer.write_eof()
         return answer
 

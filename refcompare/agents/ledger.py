@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refcompare.agents.prices import PriceTable
 from refcompare.agents.trajectory import Ending, Usage
@@ -16,6 +16,7 @@ BYTES_PER_TOKEN = 8
 """More than any tokenizer makes of a request on average, so that an estimate of its cost by this is low."""
 
 _KEPT = 100
+_RESULT_CHARACTERS = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +146,12 @@ class Ledger:
             self._budget.spent += cost or 0.0
 
     def note_results(self, results: Mapping[str, ToolResult]) -> None:
-        """Keep what the model was given for its calls, as it was first given."""
+        """Keep what the model was given for its calls, as it was first given; of a long text the start."""
         with self._lock:
             for call, result in results.items():
-                self._results.setdefault(call, result)
+                # Nothing is kept of what no model asked for: there would be no end to it.
+                if call in self._uses and call not in self._results:
+                    self._results[call] = replace(result, text=result.text[:_RESULT_CHARACTERS])
 
     def note_refusal(self, said: str) -> None:
         """Keep what was refused."""
