@@ -23,7 +23,7 @@ from refcompare.agents.boundary import (
 )
 from refcompare.agents.bubblewrap import BubblewrapBoundary
 from refcompare.agents.container import ContainerBoundary
-from refcompare.agents.probes import Probe, holds, probes, render_probes
+from refcompare.agents.probes import Probe, holds, probes, probes_value, render_probes
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.sandbox import Mount, ProbeResult
 from refcompare.wordpress.engine import docker_available
@@ -129,6 +129,19 @@ def test_a_wall_of_docker_that_is_left_out_is_noticed(layer: Layer, container: C
     assert not result.passed
 
 
+@pytest.mark.docker
+def test_what_is_in_a_place_in_memory_belongs_to_the_agent(container: ContainerBoundary, workspace: Path):
+    (workspace.parent / "given").write_text("given")
+    mounts = (
+        Mount("/home/agent/.tool", size=4096 * 16),
+        Mount("/home/agent/.tool/a", workspace.parent / "given"),
+    )
+    done = run(
+        container, View(workspace, mounts=mounts), "cat ~/.tool/a; echo made > ~/.tool/b; cat ~/.tool/b"
+    )
+    assert done.stdout == b"givenmade\n"
+
+
 def test_a_boundary_that_starts_nothing_is_red():
     class Broken:
         name = "broken"
@@ -151,6 +164,10 @@ def test_the_report_says_what_failed_and_how():
     assert "FAIL  an agent cannot reach the network: a route [31m" in report
     assert report.endswith("The sandbox does not hold: 1 probes failed.")
     assert render_probes((good,)).endswith("The sandbox holds.")
+    assert probes_value((good, bad))["holds"] is False
+    assert probes_value((good,))["probes"] == [
+        {"name": "a", "what": "read the workspace", "denied": False, "passed": True, "how": "reading"}
+    ]
 
 
 # What a program sees.

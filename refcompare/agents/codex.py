@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from refcompare.agents.boundary import HOME, MODEL_URL, WORKSPACE, Boundary, View
+from refcompare.agents.boundary import HOME, MODEL_URL, TMP_BYTES, WORKSPACE, Boundary, View
 from refcompare.agents.checks.shell import shell_line
 from refcompare.agents.gateway import GatewayHandle
 from refcompare.agents.interface import Task
@@ -108,6 +108,7 @@ class CodexAgent:
                 read_only=task.read_only,
                 mounts=(
                     Mount(_PLACE, program.root),
+                    Mount(_CODEX_HOME, size=TMP_BYTES),
                     Mount(f"{_CODEX_HOME}/config.toml", shown(_CONFIG, opened)),
                     Mount(f"{_CODEX_HOME}/sessions", sessions, writable=True),
                 ),

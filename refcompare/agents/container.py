@@ -151,16 +151,20 @@ class ContainerBoundary:
         ]  # fmt: skip
         for layer, (wall, gap) in _WALLS.items():
             options += gap if layer in self.without else wall
-        owner = workspace_owner()
-        size = "" if Layer.MEMORY in self.without else f",size={TMP_BYTES}"
         for path in ("/tmp", "/var/tmp", HOME):  # noqa: S108 (paths inside the container)
-            flags = f"rw,exec,nosuid,nodev,mode=0755,uid={owner[0]},gid={owner[1]}{size}"
-            options += ["--tmpfs", f"{path}:{flags}"]
+            options += _memory(path, None if Layer.MEMORY in self.without else TMP_BYTES)
         for hidden in _hidden():
             options += ["--tmpfs", f"{hidden}:ro,size=4k"]
         for key, value in {**ENVIRONMENT, **view.environment}.items():
             options += ["--env", f"{key}={value}"]
         return [*options, *ownership_labels()]
+
+
+def _memory(path: str, size: int | None) -> list[str]:
+    """Give the option for a directory in memory that belongs to the agent."""
+    user, group = workspace_owner()
+    bound = "" if size is None else f",size={size}"
+    return ["--tmpfs", f"{path}:rw,exec,nosuid,nodev,mode=0755,uid={user},gid={group}{bound}"]
 
 
 def _mounts(view: View, files: Sequence[Mount]) -> list[Mount]:
@@ -181,7 +185,7 @@ def _mount_options(mounts: Sequence[Mount]) -> list[str]:
     options = []
     for mount in mounts:
         if mount.source is None:
-            options += ["--tmpfs", f"{mount.inside}:rw,nosuid,nodev,size={mount.size}"]
+            options += _memory(mount.inside, mount.size)
             continue
         for path in (mount.inside, str(mount.source)):
             if "," in path or '"' in path:

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,11 @@ def render_probes(results: tuple[Probe, ...]) -> str:
         "The sandbox holds." if not failed else f"The sandbox does not hold: {failed} probes failed.",
     ]
     return "\n".join(lines)
+
+
+def probes_value(results: tuple[Probe, ...]) -> dict[str, Any]:
+    """Give ``{"holds": bool, "probes": [{"name", "what", "denied", "passed", "how"}]}``."""
+    return {"holds": holds(results), "probes": [asdict(result) for result in results]}
 
 
 def _worse(name: str, first: tuple[bool, str], second: tuple[bool, str]) -> tuple[bool, str]:
