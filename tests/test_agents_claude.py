@@ -13,6 +13,7 @@ import pytest
 from refcompare.agents.boundary import Boundary
 from refcompare.agents.claude import CLAUDE_VERSION, ClaudeAgent, Transcript
 from refcompare.agents.interface import AgentLimits, Task, make_agent
+from refcompare.agents.prices import published_prices
 from refcompare.agents.running import Ran
 from refcompare.agents.trajectory import Ending, Trajectory, Usage
 from refcompare.errors import EnvironmentFailure, UsageError
@@ -192,6 +193,30 @@ def test_an_error_that_passes_is_waited_out(boundary: Boundary):
     error = {"status": 529, "type": "overloaded_error", "message": "Busy.", "times": 1}
     with ran(boundary, says("Done after all.", error=error)) as (told, _):
         assert (told.ending, told.final_message) == (Ending.DONE, "Done after all.")
+
+
+@pytest.mark.agents
+@pytest.mark.parametrize("used", [{"input": 1000, "cache_write": 7}, {"input": 90_000, "cache_read": 20_000}])
+def test_claude_code_itself_comes_to_the_same_cost(
+    used: dict[str, int], boundary: Boundary, monkeypatch: pytest.MonkeyPatch
+):
+    results: list[dict[str, Any]] = []
+    whole = Transcript.trajectory
+
+    def listening(self: Transcript, *given: Any) -> Trajectory:
+        results.append(self.result)
+        return whole(self, *given)
+
+    monkeypatch.setattr(Transcript, "trajectory", listening)
+    turns = (says("Done.", usage={**used, "output": 300}),)
+    with (
+        workspace_of({}) as workspace,
+        model_behind_gateway(*turns, prices=published_prices()) as (gateway, _),
+    ):
+        task = Task("Go.", workspace, model="claude-haiku-5-5")
+        told = ClaudeAgent().run(task, boundary, gateway.open())
+    assert results[0]["modelUsage"]["claude-haiku-5-5"]["costBasis"] == "list"
+    assert told.cost == pytest.approx(results[0]["total_cost_usd"])
 
 
 @pytest.mark.agents
