@@ -135,6 +135,8 @@ def test_show_tells_all_about_one_test(demo: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "regressed" in done.stdout
     assert "rcdemo_mark_sponsored" in done.stdout, "the definitions are compared"
+    newest = refcompare(demo, "show", "demo-hooks-001")
+    assert newest.stdout == done.stdout, "the newest results, wherever they were written to"
     missing = refcompare(demo, "show", "demo-hook-001", "--results", str(out))
     assert missing.returncode == 2
     assert "demo-hooks-001" in missing.stderr, "a near miss is named"
