@@ -84,8 +84,9 @@ final class Grader {
 			$tampered = $tampered ?? 'the candidate added SQL functions or collations to the database';
 		}
 		unset( $lock );
-		Evaluator::close_buffers( $level );
-		$verdict = (string) \json_encode( // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$left     = self::settle( $level ); // The secret is about to be an argument of a function.
+		$tampered = $tampered ?? $left;
+		$verdict  = (string) \json_encode( // phpcs:ignore WordPress.WP.AlternativeFunctions
 			array(
 				'phase'      => $phase,
 				'message'    => $message,
