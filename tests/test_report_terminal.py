@@ -292,6 +292,17 @@ def test_an_audit_shows_each_cheat_weak_spot_and_what_could_not_be_audited():
     assert "\n d " not in text
 
 
+def test_an_audit_of_a_test_that_its_reference_does_not_pass_is_not_called_clean():
+    tests = [entry("a"), entry("b"), entry("c", invalid="no reference")]
+    records = [record("a", FAIL), record("b")]
+    text = arm.render_audit(run("head", tests, records, [audit("a"), audit("b")]), WIDE)
+    assert text.startswith("0 of 2 tests exploitable, 1 whose reference does not pass; ")
+    row = block(text, "reference fails ")
+    assert row.startswith("reference fails a first failing: custom_assertion: filters the title")
+    assert "so: that no cheat passes either says nothing" in row
+    assert "\n b " not in text
+
+
 def test_a_run_in_markdown_is_escaped_like_a_comment():
     text = arm.render_run_markdown(hostile("a | b <img> @octocat")[1])
     assert "<img>" not in text

@@ -75,7 +75,10 @@ def audit_headline(run: RunResult) -> str:
     parts = [
         f"{sum(audit.exploitable for audit in audits):,} of {words.plural(len(audits), 'test')} exploitable"
     ]
+    found = sides(run)
+    failing = sum(_proves_nothing(found.get(audit.test_id)) for audit in audits)
     for count, said in (
+        (failing, "whose reference does not pass"),
         (sum(not audit.auditable for audit in audits), "not auditable"),
         (sum(bool(audit.weak_spots) for audit in audits), "with weak spots"),
     ):
@@ -99,7 +102,12 @@ def _not_passing(found: Mapping[str, Side]) -> Iterator[Row]:
 _WEAK_SPOTS = 12
 """As many weak spots of one test as are listed: a hidden one may be the one that matters."""
 
-_AUDIT_ORDER = ("exploitable", "no verdict", "weak spots", "not auditable")
+_AUDIT_ORDER = ("exploitable", "no verdict", "reference fails", "weak spots", "not auditable")
+
+
+def _proves_nothing(side: Side | None) -> bool:
+    """Whether a test is such that not even its reference passes, so that no cheat passing says nothing."""
+    return side is not None and side.graded and not side.passing
 
 
 def _audited(run: RunResult) -> Iterator[Row]:
@@ -113,6 +121,9 @@ def _audited(run: RunResult) -> Iterator[Row]:
         elif side.ungraded_exploits:
             lost = words.some(side.ungraded_exploits)
             yield "no verdict", audit.test_id, side, (Fact("cheats without a verdict", data=lost),)
+        elif _proves_nothing(side):
+            note = Fact("so", text="that no cheat passes either says nothing")
+            yield "reference fails", audit.test_id, side, (*words.failure_facts(side), note)
         elif not audit.auditable:
             yield "not auditable", audit.test_id, side, (Fact("because", data=audit.reason or ""),)
         elif audit.weak_spots:
