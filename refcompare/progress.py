@@ -18,10 +18,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from refcompare.report.words import plural
 from refcompare.results import Record
 
 _LINE_SECONDS = 10.0
-_NOUNS = {"grading": " tests", "confirming": " reruns"}
+_NOUNS = {"grading": "test", "confirming": "rerun"}
 
 
 class Reporter:
@@ -65,7 +66,8 @@ class Reporter:
                 self._bar.remove_task(self._task)
             self._task = self._bar.add_task(phase, total=total, rate="")
         elif total:
-            self.say(f"{phase}: {total}{_NOUNS.get(phase, '')}")
+            noun = _NOUNS.get(phase)
+            self.say(f"{phase}: {plural(total, noun) if noun else total}")
 
     def recorded(self, arm: str, record: Record) -> None:
         """Count a record."""
