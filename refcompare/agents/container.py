@@ -57,6 +57,7 @@ _REPOSITORY = "refcompare-agent"
 _LIFELINE = "/run/lifeline.sock"
 _MEMORY = "4g"
 _PROCESSES = 2048
+_POLL_SECONDS = 0.2
 _SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _DIRECTORIES = ("dev", "etc", "home/agent", "proc", "run", "sys", "tmp", "usr", "var/tmp", "workspace")
@@ -75,11 +76,10 @@ _WALLS: dict[Layer, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 class _Attached(subprocess.Popen[bytes]):
-    """A client attached to a container, with what must be undone when that has ended."""
+    """A client attached to a container, which lives as long as ``line`` is open."""
 
     container = ""
     line: socket.socket | None = None
-    directory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,12 @@ class ContainerBoundary:
                     "its files."
                 ) from error
             raise
-        process.container, process.line, process.directory = name, line, directory
+        process.container, process.line = name, line
         _live[name] = os.getpid()
+        if told:
+            process.line = _taken_up(line, process)
+        # What is mounted stays mounted; so nothing is left behind, however this process ends.
+        shutil.rmtree(directory, ignore_errors=True)
         return process
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
@@ -139,8 +143,6 @@ class ContainerBoundary:
         _live.pop(process.container, None)
         if process.line is not None:
             process.line.close()
-        if process.directory is not None:
-            shutil.rmtree(process.directory, ignore_errors=True)
 
     def _options(self, view: View) -> list[str]:
         user, group = (0, 0) if Layer.HOST_USER in self.without else workspace_owner()
@@ -217,6 +219,20 @@ def _lifeline(path: Path) -> socket.socket:
     path.chmod(0o666)
     line.listen(1)
     return line
+
+
+def _taken_up(line: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
+    """Wait until the container has come up and holds its end of the lifeline, or has failed to."""
+    line.settimeout(_POLL_SECONDS)
+    while True:
+        try:
+            held = line.accept()[0]
+        except TimeoutError:
+            if process.poll() is not None:
+                return line
+        else:
+            line.close()
+            return held
 
 
 def _is_real_directory(path: Path) -> bool:

@@ -329,9 +329,10 @@ def _outlives_refcompare(boundary: Boundary) -> tuple[bool, str]:
         deadline = time.monotonic() + _GONE_SECONDS
         while (left := _left(mark)) and time.monotonic() < deadline:
             time.sleep(0.02)
-        for pid in left:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        if left:
+            for pid in _naming(mark):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
     if not started:
         return True, "could not be tried"
     return bool(left), f"process {left[0]} did" if left else "all of it ended"
@@ -353,15 +354,19 @@ def _workspace() -> Iterator[Path]:
 
 
 def _left(mark: str) -> list[int]:
-    """Give the processes of this machine that were started with ``mark``, but for bubblewrap's own."""
-    found = []
+    """Give the processes that were left: their last word is the mark, which all that led to them name too."""
+    return [pid for pid, words in _naming(mark).items() if words[-2:-1] == [mark.encode()]]
+
+
+def _naming(mark: str) -> dict[int, list[bytes]]:
+    """Give the processes of this machine whose command line names ``mark``, with its words."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with suppress(OSError):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
-                # The program that leaves one behind names the mark too, and is not it.
-                if words[-2:-1] == [mark.encode()]:
-                    found.append(int(entry.name))
+                if mark.encode() in words:
+                    found[int(entry.name)] = words
     return found
 
 
