@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from refcompare.agents.trajectory import Ending
@@ -135,17 +136,24 @@ _WORDS = {
 }
 _MOST_EXAMPLES = 3
 
+MOST_TRIALS = 1_000
+"""Trials of a case on one arm that are compared: results may come from a stranger, and tests take time."""
+
+MOST_METRICS = 2_000
+"""Metrics of a comparison that are judged."""
+
 
 def compare_trials(
     base: Sequence[Trial], head: Sequence[Trial], *, notes: tuple[str, ...] = (), seed: int = 0
 ) -> TrialComparison:
     """Pair the trials of two arms by case and metric, and say of each metric whether it changed."""
+    before, after = _by_case(base), _by_case(head)
     names = list(dict.fromkeys(trial.case for trial in _in_turn(base, head)))
-    by_case = {
-        case: ([trial for trial in base if trial.case == case], [t for t in head if t.case == case])
-        for case in names
-    }
-    pending = [item for case in names for item in _measured(*by_case[case], seed)]
+    by_case = {case: (before.get(case, []), after.get(case, [])) for case in names}
+    measured = (item for case in names for item in _measured(*by_case[case], seed))
+    pending = list(islice(measured, MOST_METRICS))
+    if next(measured, None) is not None:
+        notes = (*notes, f"only the first {MOST_METRICS:,} metrics are compared")
     judgements = judge([item.difference for item in pending])
     changes = [
         MetricChange(
@@ -167,6 +175,16 @@ def compare_trials(
     return TrialComparison(tuple(changes), tuple(_row(*by_case[case]) for case in names), notes)
 
 
+def _by_case(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """Give the trials of each case, up to the number that is compared."""
+    found: dict[str, list[Trial]] = {}
+    for trial in trials:
+        mine = found.setdefault(trial.case, [])
+        if len(mine) < MOST_TRIALS:
+            mine.append(trial)
+    return found
+
+
 def _in_turn(base: Sequence[Trial], head: Sequence[Trial]) -> Iterable[Trial]:
     return sorted((*base, *head), key=lambda trial: trial.number)
 
@@ -184,9 +202,9 @@ class _Measured:
 def _measured(base: Sequence[Trial], head: Sequence[Trial], seed: int) -> Iterable[_Measured]:
     """Give what is to be judged of one case, metric by metric in the order of the eval."""
     trial = (*head, *base)[0]
-    graded = tuple([item for item in arm if item.graded] for arm in (base, head))
-    for name in dict.fromkeys(metric.name for arm in graded for item in arm for metric in item.metrics):
-        before, after = (_of(name, arm) for arm in graded)
+    old_metrics, new_metrics = _by_name(base), _by_name(head)
+    for name in dict.fromkeys((*new_metrics, *old_metrics)):
+        before, after = old_metrics.get(name, []), new_metrics.get(name, [])
         absent = tuple(
             arm
             for arm, metrics in (("base", before), ("head", after))
@@ -201,8 +219,13 @@ def _measured(base: Sequence[Trial], head: Sequence[Trial], seed: int) -> Iterab
             yield _Measured(trial, name, "score", compare_scores(*scores, seed=seed), absent, examples)
 
 
-def _of(name: str, arm: Sequence[Trial]) -> list[Metric]:
-    return [metric for trial in arm for metric in trial.metrics if metric.name == name]
+def _by_name(arm: Sequence[Trial]) -> dict[str, list[Metric]]:
+    """Give every metric of the trials that say something, by its name, in the order of the eval."""
+    found: dict[str, list[Metric]] = {}
+    for trial in arm:
+        for metric in trial.metrics if trial.graded else ():
+            found.setdefault(metric.name, []).append(metric)
+    return found
 
 
 def _counted(metrics: Sequence[Metric]) -> list[Metric]:

@@ -34,6 +34,9 @@ this one, that none was seen says nothing."""
 
 _RESAMPLES = 9_999
 _Z = 1.959963984540054  # the 97.5th percentile of the normal distribution
+_Z_POWER = 0.8416212335729143  # the 80th
+_EXACT = 10_000
+"""Pairs of trials up to which every possible outcome is looked at."""
 
 
 class MetricVerdict(StrEnum):
@@ -203,11 +206,25 @@ def detectable_rate(base_passes: int, base_trials: int, head_trials: int) -> flo
     from scipy.stats import binom
 
     rate = (base_passes + 0.5) / (base_trials + 1)
+    if base_trials * head_trials > _EXACT:
+        return _detectable_approximately(rate, base_trials, head_trials)
     others = np.linspace(0, 1, 201)
     rejected = binom.pmf(np.arange(base_trials + 1), base_trials, rate) @ _rejected(base_trials, head_trials)
     seen = rejected @ binom.pmf(np.arange(head_trials + 1)[:, None], head_trials, others[None, :])
     differences = np.abs(others - rate)[seen >= POWER]
     return float(differences.min()) if differences.size else None
+
+
+def _detectable_approximately(rate: float, base_trials: int, head_trials: int) -> float:
+    """Give the same for many trials, by Cohen's arcsine transformation."""
+    effect = (_Z + _Z_POWER) * math.sqrt(1 / base_trials + 1 / head_trials)
+    middle = 2 * math.asin(math.sqrt(rate))
+    found = [
+        abs(math.sin(angle / 2) ** 2 - rate)
+        for angle in (middle - effect, middle + effect)
+        if 0 <= angle <= math.pi
+    ]
+    return min(found, default=1.0)
 
 
 @functools.lru_cache(maxsize=64)

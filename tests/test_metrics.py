@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +18,14 @@ from refcompare.compare import compare
 from refcompare.errors import UsageError
 from refcompare.fields import Unexpected
 from refcompare.gate import gate
+from refcompare.github.page import Names, comment, read_answer
 from refcompare.metrics import compare_trials
 from refcompare.report import json as json_report
 from refcompare.report import markdown, terminal
 from refcompare.report.interface import Options
 from refcompare.schemas import validator, violation
 from refcompare.statistics import MetricVerdict
-from refcompare.store import ResultsError, TrialWriter, clear, read_trials
+from refcompare.store import ResultsError, TrialWriter, clear, read_trials, write_run
 from refcompare.trials import MetricOutcome, Trial, TrialCaps, kept, trial_from, trial_value
 from tests.result_builders import DETERMINISTIC, HOSTILE_TEXTS, a_bit_of_everything, run
 from tests.trial_builders import arm, metric, scored, trial
@@ -102,6 +104,19 @@ def test_a_metric_that_could_not_be_graded_in_a_trial_is_left_out_of_the_rate():
     unknown = trial(metric(outcome=MetricOutcome.NOT_GRADED, score=None), number=11)
     (change,) = compare_trials(arm(10, 10), (*arm(10, 10), unknown)).metrics
     assert change.head.trials == 10
+
+
+def test_no_results_of_a_stranger_keep_the_comparison_busy_for_long():
+    many = tuple(trial(*(metric(f"m{n}", score=n / 3_000) for n in range(3_000))) for _ in range(2))
+    started = time.monotonic()
+    found = compare_trials(many, many)
+    assert len(found.metrics) == 2_000
+    assert found.notes == ("only the first 2,000 metrics are compared",)
+    cases = tuple(trial(case=f"case-{n}", number=n + 1) for n in range(5_000))
+    assert len(compare_trials(cases, cases).cases) == 5_000
+    repeated = compare_trials(arm(1_500, 3_000), arm(1_600, 3_000))
+    assert repeated.metrics[0].base.trials == 1_000
+    assert time.monotonic() - started < 60
 
 
 def test_the_means_are_over_what_is_known_and_nothing_is_invented():
@@ -214,8 +229,8 @@ def test_hostile_text_acts_on_nothing(text):
     found = comparison(good, hostile, notes=(text,))
     page = terminal.render(found, gate(found), Options(width=100, colour=False))
     assert not any(ord(char) < 32 and char != "\n" for char in page)
-    comment = markdown.render(found, gate(found))
-    assert "<script>" not in comment and "@octocat" not in comment
+    written = markdown.render(found, gate(found))
+    assert "<script>" not in written and "@octocat" not in written
     json.loads(json_report.render(found, gate(found)))
 
 
@@ -268,6 +283,18 @@ def test_a_trial_is_written_and_read_back(tmp_path):
         assert value.keys() <= schema["properties"].keys()
     clear(tmp_path)
     assert read_trials(tmp_path, "head") == ()
+
+
+def test_what_is_published_has_the_metrics_of_the_stored_trials(tmp_path):
+    for name, trials in (("base", arm(9, 10)), ("head", arm(1, 10))):
+        write_run(tmp_path, run(name, environment=None))
+        writer = TrialWriter(tmp_path, name)
+        for item in trials:
+            writer.append(item)
+        writer.close()
+    answer = read_answer(tmp_path, frozenset({ChangeKind.REGRESSED}), Names("main", "#12"))
+    assert answer.gate.exit_code == 1
+    assert "**regressed (p" in comment(answer, "default")
 
 
 def test_a_trial_whose_writing_was_broken_off_is_left_out(tmp_path):

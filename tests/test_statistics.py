@@ -145,6 +145,14 @@ def test_more_trials_see_a_smaller_effect_and_three_see_none_reliably():
     assert few is not None and many is not None and few > many > 0
 
 
+def test_with_many_trials_the_detectable_effect_is_approximated_without_a_jump():
+    exact, approximate = detectable_rate(50, 100, 100), detectable_rate(51, 101, 101)
+    assert exact is not None and approximate is not None
+    assert approximate == pytest.approx(exact, abs=0.03)
+    assert 0 < (detectable_rate(500, 1_000, 1_000) or 0) < 0.07
+    assert 0 < (detectable_rate(1_000, 1_000, 1_000) or 0) < 0.02
+
+
 def test_an_effect_of_the_detectable_size_is_seen_in_four_of_five_comparisons():
     from scipy.stats import binom
 

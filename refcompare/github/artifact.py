@@ -16,7 +16,7 @@ from pathlib import Path
 from github.Artifact import Artifact
 
 from refcompare.github.api import Client, GitHubFailure
-from refcompare.store import RECORDS, RUN, ResultsError
+from refcompare.store import RECORDS, RUN, TRIALS, ResultsError
 from refcompare.wordpress.sources.download import download
 from refcompare.wordpress.sources.interface import SourceFailure
 
@@ -25,7 +25,7 @@ PERMISSION = "actions: read"
 OUTCOME = "outcome.json"
 """What a run without results says for itself."""
 
-NAMES = (f"base/{RUN}", f"base/{RECORDS}", f"head/{RUN}", f"head/{RECORDS}", OUTCOME)
+NAMES = (*(f"{arm}/{name}" for arm in ("base", "head") for name in (RUN, RECORDS, TRIALS)), OUTCOME)
 """The files that are taken out of an artifact."""
 
 _MEBIBYTE = 1024 * 1024

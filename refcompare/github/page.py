@@ -8,11 +8,12 @@ from pathlib import Path
 from refcompare.changes import ChangeKind, Comparison
 from refcompare.compare import compare
 from refcompare.gate import GateResult, gate
+from refcompare.metrics import TrialComparison, compare_trials
 from refcompare.report.escape import code, code_block, marker
 from refcompare.report.interface import Options
 from refcompare.report.markdown import render
 from refcompare.results import RunResult
-from refcompare.store import CAPS, Caps, read_arms
+from refcompare.store import CAPS, Caps, read_arms, read_trials
 
 COMMENT_CHARACTERS = 65_536
 
@@ -42,12 +43,21 @@ class Names:
 def read_answer(directory: Path, fail_on: frozenset[ChangeKind], names: Names, caps: Caps = CAPS) -> Answer:
     """Compare the results in a directory anew. Raises ResultsError where they are damaged."""
     base, head = read_arms(directory, caps)
-    return make_answer(base, head, fail_on, names)
+    trials = compare_trials(*(read_trials(directory, arm, caps) for arm in ("base", "head")))
+    return make_answer(base, head, fail_on, names, trials)
 
 
-def make_answer(base: RunResult, head: RunResult, fail_on: frozenset[ChangeKind], names: Names) -> Answer:
+def make_answer(
+    base: RunResult,
+    head: RunResult,
+    fail_on: frozenset[ChangeKind],
+    names: Names,
+    trials: TrialComparison | None = None,
+) -> Answer:
     """Compare two runs under names that say more than the SHAs that were graded."""
     comparison = compare(_named(base, names.base), _named(head, names.head))
+    if trials is not None:
+        comparison = replace(comparison, trials=trials)
     return Answer(comparison, gate(comparison, fail_on))
 
 
