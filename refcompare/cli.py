@@ -298,6 +298,7 @@ def doctor(as_json: bool) -> None:
 
 @cli.command(short_help="Compare two commits of a small example suite.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Build the repository here and leave it.")
+@click.option("--agent", is_flag=True, help="Show what a change of guidance does; a stand-in follows it.")
 @grading_options
 @output_options
 def demo(**options: Any) -> None:
@@ -305,8 +306,12 @@ def demo(**options: Any) -> None:
 
     The exit status is 0: that something regressed is the point of it.
 
+    With --agent, the commits differ in their guidance for agents, and what works on them is no model but a
+    stand-in that follows the guidance to the letter, so that no key is needed.
+
     \b
     refcompare demo
+    refcompare demo --agent
     """
     from refcompare.commands import run_demo
 

@@ -200,15 +200,17 @@ def run_doctor(as_json: bool, out: TextIO) -> int:
 
 
 def run_demo(options: Mapping[str, Any], out: TextIO) -> int:
-    """Build the demo's repository and compare its two commits."""
+    """Build the demo's repository and compare its two commits; with ``agent``, the one about guidance."""
     from refcompare.demo import build_repository
+    from refcompare.demo.guidance import build_guidance_repository
 
     keep: Path | None = options["keep"]
     scratch = Path(tempfile.mkdtemp(prefix="refcompare-demo-"))
     try:
         place = keep or scratch / "repository"
-        base, head = build_repository(place)
-        chosen = {**_NO_CHOICE, **options, "base": base, "head": head}
+        base, head = build_guidance_repository(place) if options["agent"] else build_repository(place)
+        who = {"only": "agent", "agent": ("scripted",)} if options["agent"] else {"agent": ()}
+        chosen = {**_NO_CHOICE, **options, **who, "base": base, "head": head}
         status = compare_refs(place, chosen, out)
         return 0 if status == 1 else status
     finally:

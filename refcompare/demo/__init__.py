@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from refcompare.errors import EnvironmentFailure, UsageError
@@ -28,12 +28,20 @@ _MESSAGES = {
 
 
 def build_repository(destination: Path) -> tuple[str, str]:
+    """Make the demo's repository at ``destination``, and give its two commits, as `build_from` does."""
+    return build_from(destination, {state: state_files(state) for state in STATES}, _MESSAGES)
+
+
+def build_from(
+    destination: Path, files: Mapping[str, Mapping[str, bytes]], messages: Mapping[str, str]
+) -> tuple[str, str]:
     """Make a git repository at ``destination``, a path that is free or an empty directory.
 
-    Gives the commit ids of the tags ``base`` and ``head``. They are the same on every machine:
-    the user's configuration, hooks, templates, attributes and signing keys take no part. The
-    branch ``main`` is checked out at ``head``. Raises UsageError when something is in the way,
-    EnvironmentFailure when git is missing or fails.
+    ``files`` has the contents by path of each of the states, ``messages`` says what their commits do. Gives
+    the commit ids of the tags ``base`` and ``head``. They are the same on every machine: the user's
+    configuration, hooks, templates, attributes and signing keys take no part. The branch ``main`` is
+    checked out at ``head``. Raises UsageError when something is in the way, EnvironmentFailure when git is
+    missing or fails.
     """
     destination = destination.absolute()
     try:
@@ -45,7 +53,7 @@ def build_repository(destination: Path) -> tuple[str, str]:
         raise UsageError(f"The demo cannot be built at {destination} ({reason}); name another.") from None
     _git(destination, "init", "--quiet", "--template=", "--initial-branch=main", "--object-format=sha1")
     # An import takes bytes as they are: no index, no filters, no end-of-line conversion, no hooks.
-    _git(destination, "fast-import", "--quiet", "--date-format=raw", stdin=b"".join(_stream()))
+    _git(destination, "fast-import", "--quiet", "--date-format=raw", stdin=b"".join(_stream(files, messages)))
     _git(destination, "reset", "--quiet", "--hard", "main")
     base, head = (_git(destination, "rev-parse", f"refs/tags/{state}").strip() for state in STATES)
     return base, head
@@ -57,15 +65,15 @@ def state_files(state: str) -> dict[str, bytes]:
     return {f"{SUITE_DIRECTORY}/{file.name}": file.read_bytes() for file in files}
 
 
-def _stream() -> Iterator[bytes]:
+def _stream(files: Mapping[str, Mapping[str, bytes]], messages: Mapping[str, str]) -> Iterator[bytes]:
     """Give the input of ``git fast-import`` for both commits and their tags."""
     for index, state in enumerate(STATES):
-        message = _MESSAGES[state].encode()
+        message = messages[state].encode()
         yield b"commit refs/heads/main\n"
         yield f"committer {_AUTHOR} {_FIRST_COMMIT + index * _DAY} +0000\n".encode()
         yield b"data %d\n%s\n" % (len(message), message)
         yield b"deleteall\n"
-        for path, contents in state_files(state).items():
+        for path, contents in files[state].items():
             yield f"M 100644 inline {path}\n".encode()
             yield b"data %d\n%s\n" % (len(contents), contents)
         yield f"reset refs/tags/{state}\nfrom refs/heads/main\n\n".encode()

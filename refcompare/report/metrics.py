@@ -96,10 +96,9 @@ def _verdict(change: MetricChange) -> str:
         return change.verdict.value
     seen = change.difference.detectable
     if seen is None:
-        return f"{change.verdict.value} to see any difference"
+        return f"{change.verdict.value} to show any difference"
     least = f"{100 * seen:.0f} points" if change.measure == "rate" else f"{seen:.2f}"
-    said = "they" if change.verdict is MetricVerdict.TOO_FEW_TRIALS else "trials"
-    return f"{change.verdict.value} ({said} show {least} or more)"
+    return f"{change.verdict.value}: {least} or more would show"
 
 
 def _case_rows(trials: TrialComparison, quote: Callable[[str], str]) -> Iterator[list[str]]:
