@@ -131,11 +131,16 @@ def test_head_differs_from_base_as_the_demo_says():
     edits = {test_id: edited_fields(BASE[test_id], HEAD[test_id]) for test_id in BASE}
     assert {test_id: fields for test_id, fields in edits.items() if fields} == {
         "demo-hooks-001": ("reference_solution",),
-        "demo-options-002": ("requirements", "exploit_solutions", "runtime_checks.assertions"),
+        "demo-options-002": ("requirements", "exploit_solutions", "runtime_checks.assertions", "metadata"),
         "demo-rest-api-002": ("reference_solution",),
         "demo-shortcodes-002": ("prompt", "requirements", "runtime_checks.assertions"),
     }
     assert HEAD["demo-hooks-002"].artifact_kind == "wp_plugin_files"
+
+
+def test_what_can_be_cheated_is_marked_as_meant_so():
+    marked = {test_id for test_id, test in HEAD.items() if "on purpose" in test.metadata.get("notes", "")}
+    assert marked == {"demo-options-002", "demo-options-003"}
 
 
 def test_ids_follow_their_category_and_names_their_prefix():
