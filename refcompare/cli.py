@@ -285,15 +285,18 @@ def show(test_id: str, trial: int | None, results: Path | None, as_json: bool) -
 
 @cli.command(short_help="Say what is installed, what is missing, what mends it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
-def doctor(as_json: bool) -> None:
+@click.option(
+    "--sandbox", is_flag=True, help="Try the sandbox of agents: what must be denied, what must work."
+)
+def doctor(as_json: bool, sandbox: bool) -> None:
     """Say what is installed, what is missing, and the command that mends it.
 
     \b
     refcompare doctor
     """
-    from refcompare.commands import run_doctor
+    from refcompare.commands import probe_sandbox, run_doctor
 
-    _exit(run_doctor(as_json, sys.stdout))
+    _exit(probe_sandbox(as_json, sys.stdout) if sandbox else run_doctor(as_json, sys.stdout))
 
 
 @cli.command(short_help="Compare two commits of a small example suite.")

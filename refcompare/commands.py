@@ -199,6 +199,17 @@ def run_doctor(as_json: bool, out: TextIO) -> int:
     return 0 if doctor.ready(results) else 3
 
 
+def probe_sandbox(as_json: bool, out: TextIO) -> int:
+    """Try the boundary around agents; the status is 3 where a layer of it does not hold."""
+    from refcompare.agents.boundary import find_boundary
+    from refcompare.agents.probes import holds, probes, probes_value, render_probes
+
+    results = probes(find_boundary())
+    out.write(json.dumps(probes_value(results), indent=2) if as_json else render_probes(results))
+    out.write("\n")
+    return 0 if holds(results) else 3
+
+
 def run_demo(options: Mapping[str, Any], out: TextIO) -> int:
     """Build the demo's repository and compare its two commits; with ``agent``, the one about guidance."""
     from refcompare.demo import build_repository

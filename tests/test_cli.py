@@ -314,3 +314,11 @@ def test_a_change_is_judged_by_the_configuration_of_its_base(repository: Path) -
     broken = refcompare(repository, "HEAD")
     assert broken.returncode == 2
     assert "refcompare.yml:2: not YAML" in broken.stderr
+
+
+def test_the_doctor_tries_the_sandbox_of_agents(site: Site) -> None:
+    done = refcompare(Path("/"), "doctor", "--sandbox")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ok    an agent cannot be root on the host" in done.stdout
+    listed = json.loads(refcompare(Path("/"), "doctor", "--sandbox", "--json").stdout)
+    assert listed
