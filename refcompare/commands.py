@@ -321,16 +321,18 @@ def list_worker_images(out: TextIO) -> int:
 
 
 def _choice(options: Mapping[str, Any]) -> Choice:
+    selection = Selection(
+        suites=tuple(options["suite"]),
+        categories=tuple(options["category"]),
+        test_ids=tuple(options["test_id"]),
+        limit=options["limit"],
+        changed=options.get("changed", False),
+    )
     return Choice(
         config=options["config"],
         suites=tuple(options["suites"]),
-        selection=Selection(
-            suites=tuple(options["suite"]),
-            categories=tuple(options["category"]),
-            test_ids=tuple(options["test_id"]),
-            limit=options["limit"],
-            changed=options.get("changed", False),
-        ),
+        # Where no test is run, a suite may have agent evals alone.
+        selection=Selection() if options.get("only") == "agent" else selection,
         wordpress=options["wordpress"],
         runtime=options["runtime"],
         grader=options["grader"],
