@@ -53,7 +53,7 @@ def outside(tmp_path: Path) -> Path:
 
 def run(script: str, sandbox: Sandbox | None = None, *arguments: str) -> tuple[int, str]:
     """Run a shell script inside; give its status and all that it printed."""
-    sandbox = sandbox or Sandbox((Mount("/work", size=8 * MIB),), ENVIRONMENT, "/work")
+    sandbox = sandbox or Sandbox((Mount("/room", size=8 * MIB),), ENVIRONMENT, "/room")
     process = sandbox.start(["/bin/sh", "-c", script, "sh", *arguments])
     output, error = process.communicate(timeout=30)
     return process.returncode, (output + error).decode("utf-8", "replace")
@@ -63,7 +63,7 @@ def run(script: str, sandbox: Sandbox | None = None, *arguments: str) -> tuple[i
 
 
 def test_programs_of_the_system_run_and_write_where_they_may() -> None:
-    assert run("echo hello > /work/file; cat /work/file; ls /usr/bin/env") == (0, "hello\n/usr/bin/env\n")
+    assert run("echo hello > /room/file; cat /room/file; ls /usr/bin/env") == (0, "hello\n/usr/bin/env\n")
 
 
 def test_what_is_mounted_can_be_read_and_with_permission_written(outside: Path) -> None:
@@ -80,10 +80,10 @@ def test_what_is_mounted_can_be_read_and_with_permission_written(outside: Path) 
 
 
 def test_a_later_mount_lies_inside_an_earlier_one(outside: Path) -> None:
-    mounts = (Mount("/work", size=MIB), Mount("/work/in", outside), Mount("/work/in/deep", size=MIB))
+    mounts = (Mount("/room", size=MIB), Mount("/room/in", outside), Mount("/room/in/deep", size=MIB))
     (outside / "deep").mkdir()
     assert (
-        run("cat in/secret; touch in/deep/x && echo written", Sandbox(mounts, ENVIRONMENT, "/work"))[0] == 0
+        run("cat in/secret; touch in/deep/x && echo written", Sandbox(mounts, ENVIRONMENT, "/room"))[0] == 0
     )
 
 
@@ -129,15 +129,15 @@ DENIED = [
     "touch /etc/new",
     "touch /dev/new",
     "mkdir /tmp",
-    "mount -t tmpfs x /work",
+    "mount -t tmpfs x /room",
     "mount -o remount,rw /usr",
-    "mount -o remount,exec /work",
-    "umount /work",
+    "mount -o remount,exec /room",
+    "umount /room",
     "unshare --user true",
     "unshare --mount true",
     "unshare --net true",
-    "chroot /work /bin/true",
-    "mknod /work/null c 1 3",
+    "chroot /room /bin/true",
+    "mknod /room/null c 1 3",
     "renice -n -5 $$",
     "ionice -c 1 true",
     "taskset -c 0 true",
@@ -152,9 +152,9 @@ DENIED = [
     "ipcmk -S 1",
     "keyctl show",
     "dmesg",
-    "cp /bin/true /work/true && chmod 755 /work/true && /work/true",
-    "printf '#!/bin/sh\\n' > /work/script && chmod 755 /work/script && /work/script",
-    "cp /bin/true /work/true && $(ls /lib64/ld-linux-*.so.2 /lib/ld-linux-*.so.1 2>/dev/null | head -1) /work/true",
+    "cp /bin/true /room/true && chmod 755 /room/true && /room/true",
+    "printf '#!/bin/sh\\n' > /room/script && chmod 755 /room/script && /room/script",
+    "cp /bin/true /room/true && $(ls /lib64/ld-linux-*.so.2 /lib/ld-linux-*.so.1 2>/dev/null | head -1) /room/true",
 ]  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def test_a_checkout_below_usr_and_this_program_are_hidden(monkeypatch: pytest.Mo
 
 def test_there_is_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REFCOMPARE_TEST_TOKEN", "a secret of the environment")
-    assert sorted(run("env")[1].split()) == ["LANG=C.UTF-8", "PATH=/usr/bin:/bin", "PWD=/work"]
+    assert sorted(run("env")[1].split()) == ["LANG=C.UTF-8", "PATH=/usr/bin:/bin", "PWD=/room"]
     _status, said = run("cat /proc/*/environ", Sandbox(environment=ENVIRONMENT, proc=True))
     assert "secret" not in said
 
@@ -224,7 +224,7 @@ def python(code: str, *, internet: bool = False) -> tuple[int, str]:
     )
     if python is None:
         pytest.skip("no system Python to ask from inside")
-    sandbox = Sandbox((Mount("/work", size=MIB),), ENVIRONMENT, "/work", internet=internet)
+    sandbox = Sandbox((Mount("/room", size=MIB),), ENVIRONMENT, "/room", internet=internet)
     process = sandbox.start([python, "-I", "-S", "-c", code])
     output, error = process.communicate(timeout=30)
     return process.returncode, (output + error).decode("utf-8", "replace")
@@ -270,7 +270,7 @@ print(*(
     call('unshare', 0x10000000),
     call('personality', 0x0040000),
     call('shmget', 1, 100, 0o1600),
-    call('setxattr', b'/work', b'user.x', b'1', 1, 0),
+    call('setxattr', b'/room', b'user.x', b'1', 1, 0),
 ))
 """
 
@@ -283,7 +283,7 @@ def test_system_calls_that_reach_beyond_the_process_are_denied() -> None:
 
 
 def test_nothing_outlives_the_first_process() -> None:
-    script = "(sleep 30; echo x > /work/late) & echo started"
+    script = "(sleep 30; echo x > /room/late) & echo started"
     status, said = run(script)
     assert (status, said) == (0, "started\n")
     marker = f"sleep {30.0 + os.getpid() / 1e6}"
@@ -299,7 +299,7 @@ def test_a_sandbox_ends_with_the_thread_that_started_it() -> None:
     kept: list[subprocess.Popen[bytes]] = []
 
     def start() -> None:
-        kept.append(Sandbox((Mount("/work", size=MIB),), ENVIRONMENT).start(["/bin/sh", "-c", marker]))
+        kept.append(Sandbox((Mount("/room", size=MIB),), ENVIRONMENT).start(["/bin/sh", "-c", marker]))
         wait_until(lambda: running(marker) >= 1)
 
     thread = threading.Thread(target=start)
@@ -332,7 +332,7 @@ def wait_until(condition: object) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has a uid to give up")
 def test_as_root_nothing_inside_has_the_hosts_uid_0() -> None:
-    process = Sandbox((Mount("/work", size=MIB),), ENVIRONMENT).start(["/bin/sh", "-c", "id -u; sleep 20"])
+    process = Sandbox((Mount("/room", size=MIB),), ENVIRONMENT).start(["/bin/sh", "-c", "id -u; sleep 20"])
     assert process.stdout is not None
     assert process.stdout.readline() == b"1000\n"
     try:
@@ -369,11 +369,11 @@ def test_core_pattern_cannot_be_written_even_with_proc() -> None:
 
 
 def test_a_writable_place_holds_no_more_than_its_size_and_number_of_files() -> None:
-    _status, said = run("head -c 9000000 /dev/zero > /work/big; stat -c %s /work/big")
+    _status, said = run("head -c 9000000 /dev/zero > /room/big; stat -c %s /room/big")
     assert "No space left" in said and f"\n{8 * MIB}\n" in f"\n{said}"
     assert can_forbid_execution()
-    script = "i=0; while [ $i -lt 66 ]; do mkdir /work/$i && (cd /work/$i && seq 1000 | xargs touch) || exit 3; i=$((i+1)); done"
-    big = Sandbox((Mount("/work", size=256 * MIB),), ENVIRONMENT, "/work")
+    script = "i=0; while [ $i -lt 66 ]; do mkdir /room/$i && (cd /room/$i && seq 1000 | xargs touch) || exit 3; i=$((i+1)); done"
+    big = Sandbox((Mount("/room", size=256 * MIB),), ENVIRONMENT, "/room")
     status, said = run(script, big)
     assert status != 0 and "No space left" in said
 
@@ -382,7 +382,7 @@ def test_a_system_that_does_not_let_it_forbid_execution_still_has_a_sandbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(refcompare.sandbox, "can_forbid_execution", lambda: False)
-    assert run("echo x > /work/y && cat /work/y") == (0, "x\n")
+    assert run("echo x > /room/y && cat /room/y") == (0, "x\n")
 
 
 def test_without_bubblewrap_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
