@@ -1,29 +1,27 @@
-"""``python -m benchmarks [--repository PATH]``: prints every measurement, side by side in one run."""
+"""``python -m benchmarks [PART…] [--repository PATH]``: prints measurements, side by side in one run."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from benchmarks.measure import audit_rate, comparison_seconds, per_reference, ten_thousand, tests_of
-from benchmarks.suites_to_measure import repository
+from benchmarks.parts import PARTS
+from benchmarks.place import place
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure (all): {', '.join(PARTS)}")
     parser.add_argument("--repository", type=Path, help="a repository with tags base and head (the demo's)")
-    parser.add_argument("--sample", type=int, default=12, help="tests that are also run on a site made anew")
     options = parser.parse_args()
-    for line in ten_thousand():
-        print(line, flush=True)
-    with repository(options.repository) as (place, base, head):
-        for line in per_reference(tests_of(place, head), options.sample):
-            print(line, flush=True)
-        for line in comparison_seconds(place, base, head):
-            print(line, flush=True)
-        for line in audit_rate(place, head):
-            print(line, flush=True)
+    unknown = [name for name in options.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"no part is called {unknown[0]!r}; parts are {', '.join(PARTS)}")
+    with place(options.repository) as here:
+        for name in options.parts or PARTS:
+            for line in PARTS[name](here):
+                print(line, flush=True)
 
 
 main()

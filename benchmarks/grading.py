@@ -1,31 +1,25 @@
-"""The measurements, each a function that gives a line or two of numbers."""
+"""What one candidate costs: the product, an empty candidate, a site made anew each time."""
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from refcompare.compare import compare
+from benchmarks.place import Place
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.execution.worker import effective_assertions
-from refcompare.gate import gate
 from refcompare.git import Repository
 from refcompare.pipeline import reference_candidate
-from refcompare.report import json as json_report
-from refcompare.report import markdown, terminal
-from refcompare.results import Arm, Record, RunResult, TestEntry, Verdict
+from refcompare.results import Verdict
 from refcompare.suites import load_suites
 from refcompare.wordpress.graders import installed_grader
 from refcompare.wordpress.native import NativeRuntime
@@ -34,6 +28,8 @@ from refcompare.wordpress.releases import ensure_release
 from refcompare.wordpress.site import ADMIN_EMAIL, ADMIN_USER, HOME_URL, Site, ensure_site
 
 FRESH_SCRIPT = Path(__file__).with_name("fresh.php")
+SAMPLE = 12
+"""Tests that are also run on a site made anew."""
 
 
 def tests_of(repository: Path, ref: str) -> tuple[ExecutionTest, ...]:
@@ -42,14 +38,15 @@ def tests_of(repository: Path, ref: str) -> tuple[ExecutionTest, ...]:
         return load_suites(found.resolve(ref)).tests
 
 
-def per_reference(tests: Sequence[ExecutionTest], sample: int) -> Iterator[str]:
+def per_reference(place: Place) -> Iterator[str]:
     """Median milliseconds per reference: the product, an empty candidate, a site made anew each time."""
+    tests = tests_of(place.repository, place.head)
     php = find_php()
     site = ensure_site(ensure_release(), php)
     runtime = NativeRuntime(site, php, installed_grader())
     grader = GradingThread(runtime)
     snippets = [test for test in tests if test.artifact_kind == "php_snippet"]
-    step = max(1, len(snippets) // sample)
+    step = max(1, len(snippets) // SAMPLE)
     product: list[float] = []
     empty: list[float] = []
     fresh: list[float] = []
@@ -64,7 +61,8 @@ def per_reference(tests: Sequence[ExecutionTest], sample: int) -> Iterator[str]:
                 "empty", "", "", "", 1, "", assertions=({"type": "custom_assertion", "code": "return 1;"},)
             )
             empty.append(grader.grade(bare, Candidate("empty"), Limits()).ms)
-            if test.artifact_kind == "php_snippet" and index % step == 0 and len(fresh) < sample:
+            sampled = test.artifact_kind == "php_snippet" and index % step == 0 and len(fresh) < SAMPLE
+            if sampled and record.verdict is Verdict.PASS:
                 fresh.append(_anew(scratch, site, str(php.binary), test))
     rss = _worker_memory(grader)
     grader.close()
@@ -144,84 +142,3 @@ def _anew(root: Path, site: Site, php: str, test: ExecutionTest) -> float:
 
 def _quiet(command: Sequence[str], environment: dict[str, str]) -> None:
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
-
-
-def comparison_seconds(repository: Path, base: str, head: str) -> Iterator[str]:
-    """Wall seconds of comparing two refs, WordPress cached, without and with the audit."""
-    for title, arguments in (
-        ("compare, no audit", ["--no-audit", "--fresh"]),
-        ("compare, audit", ["--mutants", "0", "--fresh"]),
-        ("compare, known", ["--mutants", "0"]),
-        ("compare, known again", ["--mutants", "0"]),
-    ):
-        started = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "refcompare", base, head, "--quiet", "--format", "json", *arguments],
-            cwd=repository,
-            capture_output=True,
-            text=True,
-        )
-        seconds = time.perf_counter() - started
-        document: dict[str, Any] = json.loads(done.stdout)
-        verdicts = sum(document[arm]["records"] for arm in ("base", "head"))
-        yield f"{title:20}{seconds:8.1f} s      {verdicts} verdicts"
-
-
-def audit_rate(repository: Path, head: str) -> Iterator[str]:
-    """Candidates a second of a full audit without mutants, and what it caught, cheat by cheat."""
-    started = time.perf_counter()
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "refcompare",
-            "audit",
-            head,
-            "--json",
-            "--mutants",
-            "0",
-            "--fresh",
-            "--exhaustive",
-        ],
-        cwd=repository,
-        capture_output=True,
-        text=True,
-    )
-    seconds = time.perf_counter() - started
-    tests = json.loads(done.stdout)["tests"]
-    tried = sum(test["candidates_tried"] for test in tests)
-    generic = [test for test in tests if any(e["class"] == "generic" for e in test["passing_exploits"])]
-    caught = [test for test in tests if test["exploitable"]]
-    yield f"full audit          {seconds:8.1f} s      {tried} candidates, {tried / seconds:.0f} a second"
-    yield f"generic cheats catch {len(generic)} of {len(tests)} tests, the whole battery {len(caught)}:"
-    for test in caught:
-        cheats = ", ".join(f"{e['label']} ({e['class']})" for e in test["passing_exploits"])
-        yield f"  {test['test_id']}: {cheats}"
-
-
-def ten_thousand() -> Iterator[str]:
-    """Seconds and memory of comparing and rendering 10,000 synthetic records."""
-    base, head = (_synthetic(name, 10_000) for name in ("base", "head"))
-    started = time.perf_counter()
-    comparison = compare(base, head)
-    result = gate(comparison)
-    renderers: tuple[Callable[..., str], ...] = (terminal.render, markdown.render, json_report.render)
-    sizes = [len(render(comparison, result)) for render in renderers]
-    seconds = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    yield f"10,000 records      {seconds:8.2f} s      {peak:.0f} MiB peak (at most 200)"
-    yield f"their comment       {sizes[1]:8,} characters (at most 65,536)"
-
-
-def _synthetic(name: str, count: int) -> RunResult:
-    tests = tuple(
-        TestEntry(f"t-{n:05}", "s", f"c-{n % 40}", "datasets/suites/s/execution/x.json", n, f"{n:064x}")
-        for n in range(count)
-    )
-    records = tuple(
-        Record(
-            test.test_id, "reference", Verdict.FAIL if name == "head" and n % 9 == 0 else Verdict.PASS, 10.0
-        )
-        for n, test in enumerate(tests)
-    )
-    return RunResult(Arm(name, name, "0" * 40, "0" * 40), tests, records)

@@ -1,0 +1,15 @@
+"""The parts of the benchmark: each takes a place and gives a line or two of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from benchmarks import comparing, grading
+from benchmarks.place import Place
+
+PARTS: Mapping[str, Callable[[Place], Iterator[str]]] = {
+    "ten-thousand": comparing.ten_thousand,
+    "references": grading.per_reference,
+    "comparison": comparing.comparison_seconds,
+    "audit": comparing.audit_rate,
+}
