@@ -208,7 +208,7 @@ def compare(**options: Any) -> None:
     refcompare compare v1.2 HEAD --category rest-api --output results
     refcompare compare main HEAD --only agent --agent claude --repeat 10
     """
-    from refcompare.commands import compare_refs
+    from refcompare.commands.comparing import compare_refs
 
     _exit(compare_refs(Path.cwd(), options, sys.stdout))
 
@@ -225,7 +225,7 @@ def run(**options: Any) -> None:
     \b
     refcompare run HEAD --suite wp-core
     """
-    from refcompare.commands import run_ref
+    from refcompare.commands.single import run_ref
 
     _exit(run_ref(Path.cwd(), options, sys.stdout))
 
@@ -245,7 +245,7 @@ def audit(**options: Any) -> None:
     \b
     refcompare audit HEAD --exhaustive
     """
-    from refcompare.commands import audit_ref
+    from refcompare.commands.single import audit_ref
 
     _exit(audit_ref(Path.cwd(), options, sys.stdout))
 
@@ -261,7 +261,7 @@ def check(ref: str | None, suites: tuple[str, ...], config: Path | None, as_json
     \b
     refcompare check
     """
-    from refcompare.commands import check_ref
+    from refcompare.commands.checking import check_ref
 
     _exit(check_ref(Path.cwd(), ref, suites, config, as_json, sys.stdout))
 
@@ -278,7 +278,7 @@ def show(test_id: str, trial: int | None, results: Path | None, as_json: bool) -
     refcompare show rest-routes-003
     refcompare show follows-the-style --trial 3
     """
-    from refcompare.commands import show_test
+    from refcompare.commands.showing import show_test
 
     _exit(show_test(Path.cwd(), test_id, results, as_json, sys.stdout, trial))
 
@@ -294,7 +294,7 @@ def doctor(as_json: bool, sandbox: bool) -> None:
     \b
     refcompare doctor
     """
-    from refcompare.commands import probe_sandbox, run_doctor
+    from refcompare.commands.diagnosing import probe_sandbox, run_doctor
 
     _exit(probe_sandbox(as_json, sys.stdout) if sandbox else run_doctor(as_json, sys.stdout))
 
@@ -316,7 +316,7 @@ def demo(**options: Any) -> None:
     refcompare demo
     refcompare demo --agent
     """
-    from refcompare.commands import run_demo
+    from refcompare.commands.demo import run_demo
 
     _exit(run_demo(options, sys.stdout))
 
@@ -335,7 +335,7 @@ def wordpress_fetch(release: str | None, quiet: bool) -> None:
     \b
     refcompare wordpress fetch 7.1.1
     """
-    from refcompare.commands import fetch_wordpress
+    from refcompare.commands.wordpress import fetch_wordpress
 
     _exit(fetch_wordpress(release, quiet, sys.stdout))
 
@@ -348,7 +348,7 @@ def wordpress_list(as_json: bool) -> None:
     \b
     refcompare wordpress list
     """
-    from refcompare.commands import list_wordpress
+    from refcompare.commands.wordpress import list_wordpress
 
     _exit(list_wordpress(as_json, sys.stdout))
 
@@ -361,7 +361,7 @@ def wordpress_path(release: str | None) -> None:
     \b
     refcompare wordpress path
     """
-    from refcompare.commands import wordpress_directory
+    from refcompare.commands.wordpress import wordpress_directory
 
     _exit(wordpress_directory(release, sys.stdout))
 
@@ -407,7 +407,7 @@ def image_build(release: str | None, base: str | None, php: str | None, fresh: b
     \b
     refcompare wordpress image build 7.1.1 --php 8.2
     """
-    from refcompare.commands import build_image
+    from refcompare.commands.wordpress import build_image
 
     _exit(build_image(release, base, php, fresh, quiet, sys.stdout))
 
@@ -419,7 +419,7 @@ def image_list() -> None:
     \b
     refcompare wordpress image list
     """
-    from refcompare.commands import list_worker_images
+    from refcompare.commands.wordpress import list_worker_images
 
     _exit(list_worker_images(sys.stdout))
 

@@ -14,7 +14,7 @@ from refcompare.agents.promptfoo import LARGEST_FILE, read_promptfoo
 from refcompare.agents.redaction import Redactor
 from refcompare.arms import Choice, open_workbench
 from refcompare.changes import Comparison
-from refcompare.commands import print_comparison, write_comparison
+from refcompare.commands.printing import print_comparison, write_comparison
 from refcompare.compare import compare
 from refcompare.errors import UsageError
 from refcompare.gate import DEFAULT_FAIL_ON, gate, parse_fail_on

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from refcompare import cli, commands
+from refcompare import cli
+from refcompare.commands import checking
+from refcompare.commands.printing import render_options
 from refcompare.schemas import violation
 
 
@@ -132,8 +134,8 @@ def test_a_terminal_gets_colours_unless_it_has_none_or_the_user_wants_none(
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert commands._render_options(Terminal()).colour is colour
-    assert commands._render_options(io.StringIO()).colour is False
+    assert render_options(Terminal()).colour is colour
+    assert render_options(io.StringIO()).colour is False
 
 
 def test_a_bug_is_not_taken_for_a_change_that_fails_the_gate(
@@ -142,7 +144,7 @@ def test_a_bug_is_not_taken_for_a_change_that_fails_the_gate(
     def broken(*_: object) -> int:
         raise RuntimeError("what nobody expected")
 
-    monkeypatch.setattr(commands, "check_ref", broken)
+    monkeypatch.setattr(checking, "check_ref", broken)
     monkeypatch.setattr(sys, "argv", ["refcompare", "check"])
     monkeypatch.chdir(repository)
     with pytest.raises(SystemExit) as end:

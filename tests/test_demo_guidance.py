@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from refcompare.check import check_suites
-from refcompare.commands import run_demo
+from refcompare.commands.demo import run_demo
 from refcompare.demo.guidance import build_guidance_repository, guidance_files
 from refcompare.sandbox import probe
 from refcompare.wordpress.site import Site

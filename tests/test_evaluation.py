@@ -20,7 +20,9 @@ from refcompare.agents.scripted import ScriptedModel
 from refcompare.agents.trajectory import Ending, Trajectory
 from refcompare.agents.trial import RUN_BUDGET, _unless_broke
 from refcompare.agents.wire import Api
-from refcompare.commands import _NO_CHOICE, compare_refs, show_test
+from refcompare.commands.comparing import compare_refs
+from refcompare.commands.demo import NO_CHOICE
+from refcompare.commands.showing import show_test
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.sandbox import probe
 from refcompare.schemas import violation
@@ -78,7 +80,7 @@ class Project:
         out = io.StringIO()
         agent = (f"command:{self.program}",)
         chosen = {
-            **_NO_CHOICE,
+            **NO_CHOICE,
             "base": self.base,
             "head": self.head,
             "only": "agent",
