@@ -12,17 +12,17 @@ declare(strict_types=1);
 
 namespace Refcompare;
 
-$refcompare_source = getenv( 'REFCOMPARE_GRADER' ) . '/src/class-';
-foreach ( array( 'describe', 'evaluator', 'static-analysis', 'assertions' ) as $refcompare_file ) {
+$refcompare_source = \getenv( 'REFCOMPARE_GRADER' ) . '/src/';
+foreach ( array( 'class-describe', 'evaluate', 'class-evaluator', 'class-static-analysis', 'class-assertions' ) as $refcompare_file ) {
 	require_once $refcompare_source . $refcompare_file . '.php';
 }
 
 $refcompare_test = \json_decode( (string) \file_get_contents( (string) \getenv( 'REFCOMPARE_TEST' ) ), true );
-Evaluator::make_errors_throw();
+Evaluator::arm();
 Evaluator::evaluate( $refcompare_test['setup'] );
 Evaluator::evaluate( $refcompare_test['code'] );
 $refcompare_passed = true;
 foreach ( $refcompare_test['assertions'] as $refcompare_assertion ) {
-	$refcompare_passed = Assertions::run( $refcompare_assertion )['passed'] && $refcompare_passed;
+	$refcompare_passed = Assertions::run( $refcompare_assertion, $refcompare_test['code'] )['passed'] && $refcompare_passed;
 }
 \fwrite( STDOUT, $refcompare_passed ? "pass\n" : "fail\n" );

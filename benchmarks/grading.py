@@ -136,9 +136,11 @@ def _anew(root: Path, site: Site, php: str, test: ExecutionTest) -> float:
     database.mkdir()
     _quiet([*wp, "core", "install", f"--url={HOME_URL}", "--title=t", f"--admin_user={ADMIN_USER}",
             "--admin_password=p", f"--admin_email={ADMIN_EMAIL}", "--skip-email"], environment)  # fmt: skip
-    _quiet([*wp, "eval-file", str(FRESH_SCRIPT), "--use-include"], environment)
+    _quiet([*wp, "eval-file", str(FRESH_SCRIPT), "--use-include"], environment, says="pass")
     return (time.perf_counter() - started) * 1000
 
 
-def _quiet(command: Sequence[str], environment: dict[str, str]) -> None:
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+def _quiet(command: Sequence[str], environment: dict[str, str], says: str = "") -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0 or says not in done.stdout:
+        raise SystemExit(f"{' '.join(command)} gave {done.returncode}: {done.stdout}{done.stderr}")
