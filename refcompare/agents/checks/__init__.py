@@ -8,6 +8,7 @@ from typing import Any
 from refcompare.agents.checks.calls import Ran, SkillUsed, ToolCalled
 from refcompare.agents.checks.changes import Changed, DiffContains, NotChanged
 from refcompare.agents.checks.command import Command
+from refcompare.agents.checks.execution import ExecutionTests
 from refcompare.agents.checks.files import File
 from refcompare.agents.checks.interface import Check
 from refcompare.agents.checks.reads import LEAST_READ, MOST_READ, NotRead, Read
@@ -81,6 +82,17 @@ def _wordpress(value: Any) -> Check:
     )
 
 
+def _execution_tests(value: Any) -> Check:
+    fields = _mapping(value, "path")
+    return ExecutionTests(
+        fields["path"],
+        _texts(fields.get("ids", ())),
+        _texts(fields.get("accepts", ())),
+        _texts(fields.get("rejects", ())),
+        float(fields.get("seconds", 30)),
+    )
+
+
 _MAKERS: Mapping[str, Callable[[Any], Check]] = {
     "skill-used": SkillUsed,
     "read": _read,
@@ -93,6 +105,7 @@ _MAKERS: Mapping[str, Callable[[Any], Check]] = {
     "file": _file,
     "command": _command,
     "wordpress": _wordpress,
+    "execution-tests": _execution_tests,
 }
 
 KINDS = tuple(_MAKERS)
