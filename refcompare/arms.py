@@ -15,13 +15,15 @@ from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.execution.definition import definition
 from refcompare.execution.model import Limits
 from refcompare.git import GitTree, Repository, WorktreeTree
+from refcompare.globs import path_matches
 from refcompare.newest import obstacle
 from refcompare.paths import cache_directory
 from refcompare.pipeline import ArmInput
 from refcompare.results import JSON, Arm
 from refcompare.sandbox import probe
 from refcompare.selection import Selection, select
-from refcompare.suites import SuiteSet, load_suites
+from refcompare.suites import MOST_NOTES, SuiteSet, load_suites
+from refcompare.wording import quoted
 from refcompare.wordpress.graders import Grader, grader_of, installed_grader
 from refcompare.wordpress.native import NativeRuntime
 from refcompare.wordpress.php import find_php
@@ -197,7 +199,15 @@ class Workbench:
             self._scratch.cleanup()
 
     def _load(self, tree: ResolvedTree) -> SuiteSet:
-        return load_suites(tree, self.globs)
+        suites = load_suites(tree, self.globs)
+        patterns = [glob.removeprefix("./").split("/") for glob in self.globs]
+        unread = [
+            path
+            for path in tree.links()
+            if any(path_matches(pattern, path.split("/")) for pattern in patterns)
+        ]
+        said = tuple(f"{quoted(path)} is a symlink, so its tests are not read." for path in unread)
+        return replace(suites, notes=(*suites.notes, *said[:MOST_NOTES]))
 
 
 @contextmanager
@@ -220,6 +230,9 @@ def _config(repository: Repository, given: Path | None) -> Config:
             raise UsageError(f"The configuration {given} can't be read: {error.strerror}.") from error
     if repository.root is not None:
         path = repository.root / CONFIG_NAME
+        misnamed = path.with_suffix(".yaml")
+        if misnamed.is_file() and not path.is_file():
+            raise UsageError(f"{misnamed.name} is not read: rename it to {CONFIG_NAME}, or give --config.")
         return load_config(path.read_bytes(), CONFIG_NAME) if path.is_file() else Config()
     try:
         text = _text(repository.resolve("HEAD"))

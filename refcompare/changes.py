@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -57,18 +58,20 @@ class Reason:
     """One difference between the arms that can explain a change.
 
     ``base`` and ``head`` are versions or names; both are equal where only the digest differs (a
-    patched WordPress, another build of the same PHP).
+    patched WordPress, another build of the same PHP). ``fields`` are those of the test that were edited.
     """
 
     what: Difference
     base: str = ""
     head: str = ""
+    fields: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The reason in words, ``WordPress 7.1.1 -> 7.2``."""
         if self.what is Difference.TEST:
-            return "test edited"
+            names = ", ".join(name.rpartition(".")[2] for name in self.fields)
+            return f"test edited ({names})" if names else "test edited"
         if self.what is Difference.GRADER:
             return "grader differs"
         name = _PRODUCTS.get(self.what, self.what.value)
@@ -85,6 +88,8 @@ class Reason:
 class Side:
     """What a row says of one arm's version of a test.
 
+    ``fields`` has a digest of each authored field, where that is known.
+
     ``verdict``, ``error_kind``, ``phase``, ``message``, ``failure`` (the first assertion that did not
     pass), ``forbidden`` and ``ms`` are those of one attempt of the reference: the first that did not
     pass, or else the first. ``verdict`` is None when the reference has no record. ``verdicts``
@@ -100,6 +105,7 @@ class Side:
     path: str
     line: int
     digest: str
+    fields: Mapping[str, str] = field(default_factory=dict)
     verdict: Verdict | None = None
     verdicts: tuple[Verdict, ...] = ()
     error_kind: ErrorKind | None = None

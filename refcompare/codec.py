@@ -138,7 +138,7 @@ def _entry_value(entry: TestEntry) -> Value:
         "line": entry.line,
         "digest": entry.digest,
     }
-    return found | _present({"invalid": entry.invalid})
+    return found | _present({"invalid": entry.invalid, "fields": dict(entry.fields) or None})
 
 
 def _present(values: Value) -> Value:
@@ -244,6 +244,7 @@ def _entry_from(value: object) -> TestEntry:
         line=fields.integer("line"),
         digest=fields.text("digest"),
         invalid=fields.text_or_none("invalid"),
+        fields=fields.text_by_name("fields"),
     )
 
 

@@ -9,7 +9,8 @@ The rules are written down once, here:
 * A candidate whose attempts disagree makes its test ``unstable``. Its difference to the other arm
   is reported beside that only where it holds whichever attempt is believed.
 * A cheat counts as passing only when every attempt of it passed.
-* Exposure (the set of passing cheats) is compared only where both arms were audited.
+* Exposure (the set of passing cheats) is compared only where both arms were audited. That no cheat
+  passes a test whose reference does not pass either proves nothing: such a test was not hardened.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class _Exposure(StrEnum):
     UNSTABLE = "unstable"
     UNGRADED = "ungraded"
     NOT_AUDITABLE = "not auditable"
+    UNPROVEN = "unproven"
     SAFE = "safe"
 
 
@@ -167,7 +169,9 @@ class _View:
         unreached = self.partial and not side.audited and side.error_kind is not ErrorKind.INVALID
         if side.ungraded_exploits or unreached:
             return _Exposure.UNGRADED
-        return _Exposure.SAFE if side.auditable else _Exposure.NOT_AUDITABLE
+        if not side.auditable:
+            return _Exposure.NOT_AUDITABLE
+        return _Exposure.SAFE if side.passing else _Exposure.UNPROVEN
 
     def refutes(self, test_id: str, label: str) -> bool:
         """Whether this arm knows that the cheat does not pass, rather than having left it untried."""
@@ -234,6 +238,7 @@ def _side(entry: TestEntry, references: list[Record], cheats: _CheatVerdicts, au
         path=entry.path,
         line=entry.line,
         digest=entry.digest,
+        fields=entry.fields,
         verdict=shown.verdict if shown else None,
         verdicts=tuple(item.verdict for item in telling),
         error_kind=shown.error_kind if shown else None,
@@ -268,11 +273,17 @@ def _change(test_id: str, base_view: _View, head_view: _View, environment: tuple
         if base_view.audited and head_view.audited:
             kinds |= _exposure_kinds(test_id, base_view, head_view) | _mutant_kinds(base, head)
         edited = base.digest != head.digest
-        reasons = (Reason(Difference.TEST), *environment) if edited else environment
+        reasons = (_edit(base, head), *environment) if edited else environment
         if not kinds:
             kinds = {ChangeKind.EDITED if edited else ChangeKind.UNCHANGED}
     kind, *also = sorted(kinds, key=lambda item: item.severity)
     return Change(test_id, shown.suite, shown.category, kind, tuple(also), base, head, reasons)
+
+
+def _edit(base: Side, head: Side) -> Reason:
+    """Say which fields were edited, where both arms say what theirs are."""
+    edited = (name for name, digest in base.fields.items() if head.fields.get(name, digest) != digest)
+    return Reason(Difference.TEST, fields=tuple(edited))
 
 
 def _added_kinds(head: Side, view: _View) -> set[ChangeKind]:
@@ -317,7 +328,7 @@ def _exposure_kinds(test_id: str, base_view: _View, head_view: _View) -> set[Cha
     if _Exposure.UNGRADED in (before, after):
         kinds.add(ChangeKind.NOT_GRADED)
     match before, after:
-        case _Exposure.SAFE, _Exposure.EXPLOITABLE:
+        case ((_Exposure.SAFE | _Exposure.UNPROVEN), _Exposure.EXPLOITABLE):
             kinds.add(ChangeKind.NEWLY_EXPLOITABLE)
         case _Exposure.EXPLOITABLE, _Exposure.SAFE:
             kinds.add(ChangeKind.HARDENED)
@@ -329,9 +340,10 @@ def _exposure_kinds(test_id: str, base_view: _View, head_view: _View) -> set[Cha
                 base_view.refutes(test_id, label) for label in new
             ):
                 kinds.add(ChangeKind.EXPOSURE_CHANGED)
-        case (_Exposure.EXPLOITABLE, _Exposure.NOT_AUDITABLE) | (
-            _Exposure.NOT_AUDITABLE,
-            _Exposure.EXPLOITABLE,
+        case (
+            (_Exposure.EXPLOITABLE, _Exposure.NOT_AUDITABLE)
+            | (_Exposure.EXPLOITABLE, _Exposure.UNPROVEN)
+            | (_Exposure.NOT_AUDITABLE, _Exposure.EXPLOITABLE)
         ):
             # Neither new nor gone as far as anyone knows, but what is known did change.
             kinds.add(ChangeKind.EXPOSURE_CHANGED)

@@ -54,6 +54,13 @@ class Fields:
             raise Unexpected
         return tuple(values)
 
+    def text_by_name(self, key: str) -> dict[str, str]:
+        """Give an object of strings, empty without the key."""
+        values = self._values.get(key, {})
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            raise Unexpected
+        return values
+
     def flag(self, key: str, default: bool | None = None) -> bool:
         """Give true or false."""
         value = self._values.get(key, default)

@@ -7,7 +7,7 @@ Schemas in ``datasets/schema`` describe the same shapes, versioned by ``SCHEMA_V
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 SCHEMA_VERSION = 1
@@ -132,6 +132,7 @@ class TestEntry:
     line in its file (for an invalid one at what is wrong). ``digest`` is a hex SHA-256 over every
     authored field but ``metadata``, so that an edit of the prompt counts as one; verdicts are
     keyed by the narrower ``ExecutionTest.digest``, which covers only what grading depends on.
+    ``fields`` has a short digest of each field under ``digest``; it is empty for an invalid test.
     """
 
     __test__ = False  # not a pytest class
@@ -143,6 +144,7 @@ class TestEntry:
     line: int
     digest: str
     invalid: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

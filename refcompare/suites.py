@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from refcompare.errors import RefcompareError
+from refcompare.execution.definition import field_digests
 from refcompare.execution.loader import LARGEST_FILE, SourceFile, load_source, read_source, unreadable
 from refcompare.execution.model import ExecutionTest, InvalidTest
 from refcompare.globs import path_matches
@@ -16,7 +17,8 @@ from refcompare.wording import printable, quoted
 
 DEFAULT_GLOBS = ("datasets/suites/*/execution/*.json",)
 
-_MOST_NOTES = 20
+MOST_NOTES = 20
+"""Notes of a kind, after which the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def entries(suites: SuiteSet) -> tuple[TestEntry, ...]:
             line=item.line,
             digest=item.entry_digest,
             invalid=item.reason if isinstance(item, InvalidTest) else None,
+            fields={} if isinstance(item, InvalidTest) else field_digests(item),
         )
         for item in items
     )
@@ -151,11 +154,11 @@ class _Collector:
     def notes(self) -> Iterator[str]:
         for glob in self.missing:
             yield f"No file matches {quoted(glob)}."
-        for name, (place, uses) in islice(self.unknown.items(), _MOST_NOTES):
+        for name, (place, uses) in islice(self.unknown.items(), MOST_NOTES):
             more = f" and {uses - 1:,} more" if uses > 1 else ""
             yield f"The field {quoted(name)} is not one of the format: kept, not graded ({place}{more})."
-        if len(self.unknown) > _MOST_NOTES:
-            yield f"{len(self.unknown) - _MOST_NOTES:,} more fields are not of the format: kept, not graded."
+        if len(self.unknown) > MOST_NOTES:
+            yield f"{len(self.unknown) - MOST_NOTES:,} more fields are not of the format: kept, not graded."
 
 
 def duplicate_message(test_id: str, owner: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from refcompare.arms import Choice, Workbench, open_workbench
 from refcompare.changes import ChangeKind
 from refcompare.config import Config
+from refcompare.errors import UsageError
 from refcompare.gate import DEFAULT_FAIL_ON
 from refcompare.suites import DEFAULT_GLOBS
 
@@ -84,3 +85,28 @@ def test_a_configuration_that_was_named_holds_whatever_the_refs_have(
 def test_without_any_configuration_the_defaults_hold_and_nothing_is_said(repository: Repository) -> None:
     workbench = judged(repository, "HEAD", "WORKTREE")
     assert (workbench.config, workbench.notes) == (Config(), ())
+
+
+def test_a_suite_that_is_a_symlink_is_told_of(repository: Repository) -> None:
+    folder = repository.place / "datasets" / "suites" / "s" / "execution"
+    folder.mkdir(parents=True)
+    (folder / "real.json").write_text('{"tests": []}')
+    (folder / "linked.json").symlink_to("real.json")
+    repository.commit()
+    with open_workbench(repository.place, Choice()) as workbench:
+        for side in workbench.pair("HEAD", "WORKTREE"):
+            assert [note for note in side.suites.notes if "symlink" in note] == [
+                "'datasets/suites/s/execution/linked.json' is a symlink, so its tests are not read."
+            ]
+
+
+def test_a_configuration_that_is_misnamed_is_not_ignored(repository: Repository) -> None:
+    (repository.place / "refcompare.yaml").write_text("fail_on: none\n")
+    with (
+        pytest.raises(UsageError, match=r"rename it to refcompare\.yml"),
+        open_workbench(repository.place, Choice()),
+    ):
+        pass
+    repository.configure("fail_on: none\n")
+    with open_workbench(repository.place, Choice()) as workbench:
+        assert not workbench.config.fail_on

@@ -160,6 +160,20 @@ def test_a_cheat_that_stops_passing_hardens_a_test():
     assert audited(audit("t", "return-1"), audit()).kinds == (K.HARDENED,)
 
 
+def test_a_test_is_not_hardened_by_a_reference_that_passes_no_more():
+    """Where nothing can pass, that no cheat does proves nothing."""
+    before = audit("t", "return-1")
+    change = one([record()], [record(verdict=FAIL)], [before], [audit()])
+    assert change.kinds == (K.REGRESSED, K.EXPOSURE_CHANGED)
+    change = one([record(verdict=FAIL)], [record(verdict=FAIL)], [before], [audit()])
+    assert change.kinds == (K.EXPOSURE_CHANGED,)
+
+
+def test_a_mended_test_that_a_cheat_passes_is_newly_exploitable():
+    change = one([record(verdict=FAIL)], [record()], [audit()], [audit("t", "return-1")])
+    assert change.kinds == (K.NEWLY_EXPLOITABLE, K.FIXED)
+
+
 def test_a_regression_is_the_first_word_of_a_test_that_also_became_exploitable():
     change = one([record()], [record(verdict=FAIL)], [audit()], [audit("t", "return-1")])
     assert change.kinds == (K.REGRESSED, K.NEWLY_EXPLOITABLE)
@@ -487,3 +501,18 @@ def test_only_what_got_worse_is_suspected_and_only_where_the_test_exists(pair):
 def test_severity_is_a_total_order_in_the_order_of_the_words():
     assert sorted(ChangeKind, key=lambda kind: kind.severity) == list(ChangeKind)
     assert len({kind.severity for kind in ChangeKind}) == len(ChangeKind)
+
+
+def test_an_edit_names_the_fields_that_were_edited():
+    before = replace(entry(), fields={"prompt": "1", "runtime_checks.setup": "2", "test_function": "3"})
+    after = replace(entry(digest="d2"), fields={**before.fields, "runtime_checks.setup": "4", "prompt": "5"})
+    change = only(run("base", [before], [record()]), run("head", [after], [record()]))
+    assert change.kind is K.EDITED
+    assert [reason.text for reason in change.reasons] == ["test edited (prompt, setup)"]
+    assert change.reasons[0].fields == ("prompt", "runtime_checks.setup")
+
+
+def test_an_edit_names_no_field_that_only_one_arm_knows():
+    after = replace(entry(digest="d2"), fields={"prompt": "5"})
+    change = only(run("base", [entry()], [record()]), run("head", [after], [record()]))
+    assert [reason.text for reason in change.reasons] == ["test edited"]

@@ -159,6 +159,15 @@ def definition(test: ExecutionTest) -> dict[str, Any]:
     }
 
 
+def field_digests(test: ExecutionTest) -> dict[str, str]:
+    """Give a short digest of every field that ``entry_digest`` covers, to tell which of them were edited."""
+    flat = dict(_flat(definition(test)))
+    return {
+        name: hashlib.sha256(json.dumps(flat[name]).encode()).hexdigest()[:12]
+        for name in (*DESCRIPTIVE_FIELDS, *GRADING_FIELDS)
+    }
+
+
 def edited_fields(base: ExecutionTest, head: ExecutionTest) -> tuple[str, ...]:
     """Name the authored fields in which two tests differ, as ``prompt`` or ``runtime_checks.setup``.
 

@@ -48,12 +48,17 @@ class WorktreeTree:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 over each file's path, mode and git blob id, so never the digest of a commit."""
+        """SHA-256 over each file's path, mode and git blob id, so never the digest of a commit.
+
+        A file that cannot be read counts by its size and time when it was listed: as nobody can measure its
+        bytes, it should not cost those who measure others.
+        """
         total = hashlib.sha256(b"refcompare worktree\0")
         for path, entry in self._entries.items():
-            blob = entry.blob or self._blob_id(self._stored(path, entry))
             mode = "100755" if entry.executable else "100644"
-            total.update(encoded(path) + f"\0{mode} {blob}\n".encode("ascii"))
+            total.update(
+                encoded(path) + f"\0{mode} {entry.blob or self._identity(path, entry)}\n".encode("ascii")
+            )
         return total.hexdigest()
 
     def files(self) -> Iterator[TreeFile]:
@@ -177,6 +182,12 @@ class WorktreeTree:
             return self._objects.blob(entry.indexed, path) if entry.indexed else b""
         except EnvironmentFailure:
             return b""  # left out of a partial clone
+
+    def _identity(self, path: str, entry: Entry) -> str:
+        try:
+            return self._blob_id(self._stored(path, entry))
+        except EnvironmentFailure:
+            return f"unread {entry.stamp}"
 
     def _blob_id(self, data: bytes) -> str:
         header = b"blob %d\0" % len(data)

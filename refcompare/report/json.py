@@ -138,6 +138,7 @@ def _change_value(change: Change, gated: bool) -> Value:
 
 def _reason_value(reason: Reason) -> Value:
     versions: Value = {"base": reason.base, "head": reason.head} if reason.base or reason.head else {}
+    versions |= {"fields": list(reason.fields)} if reason.fields else {}
     return {"what": reason.what.value} | versions | {"text": reason.text}
 
 

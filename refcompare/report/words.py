@@ -18,7 +18,7 @@ SHOWN_AT_ONCE = 3
 PASSING_CHEAT = "passing cheat"
 """The label of a fact that shows a cheat's code."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9 .,;+>-]{1,300}")
+_PLAIN = re.compile(r"[A-Za-z0-9 .,;+>_()-]{1,300}")
 
 FORGER = "forger"
 """The class of exploits that tamper with the grader: one that passes is a bug of refcompare."""
