@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import textwrap
 import traceback
@@ -27,7 +28,7 @@ Exit codes:
   1  a change that fails the gate (--fail-on)
   2  the command line, the configuration or a ref is wrong
   3  the environment failed: there is no verdict
-  130  stopped by Ctrl-C; what there was is written and marked partial
+  130  stopped by Ctrl-C or SIGTERM; what there was is written and marked partial
 """
 
 
@@ -161,6 +162,7 @@ output_options = _options(
         show_default=True,
         help="What is printed.",
     ),
+    click.option("--json", "form", flag_value="json", help="The same as --format json."),
     click.option(
         "--output", type=Directory(), metavar="DIR", help="Also write all results to this directory."
     ),
@@ -432,6 +434,7 @@ def _exit(status: int) -> None:
 def main() -> None:
     """Run the command line; every failure is one clear sentence and an exit code."""
     _prepare_streams()
+    _stop_alike()
     try:
         cli(prog_name="refcompare", standalone_mode=False)
     except RefcompareError as error:
@@ -455,6 +458,17 @@ def main() -> None:
         traceback.print_exc()
         click.echo("refcompare: this is a bug in refcompare, so there is no verdict.", err=True)
         _leave(3)
+
+
+def _stop_alike() -> None:
+    """Let whatever stops a program (a runner, a terminal that is closed) do what Ctrl-C does.
+
+    A signal that is ignored, as after nohup, stays so.
+    """
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _prepare_streams() -> None:

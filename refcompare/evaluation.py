@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from refcompare.arms import Side
 from refcompare.errors import UsageError
 from refcompare.metrics import TrialComparison, compare_trials
 from refcompare.progress import Reporter
+from refcompare.results import JSON
 from refcompare.trials import Trial, kept
 from refcompare.wording import did_you_mean, printable, quoted
 from refcompare.wordpress.runtime import Runtime
@@ -106,21 +108,38 @@ def _chosen(found: EvalSet, wanted: Sequence[str], suites: Sequence[str]) -> tup
     )
 
 
+def dry_run_value(evaluation: Evaluation) -> dict[str, JSON]:
+    """Give what would run on each arm, and run nothing: cases by arm, the harness, notes."""
+    trials = planned(evaluation.arms, evaluation.plan)
+    arms: dict[str, JSON] = {}
+    for arm in evaluation.arms:
+        repeats = Counter(case.key for name, case, _ in trials if name == arm.name)
+        cases = {case.key: case for name, case, _ in trials if name == arm.name}
+        arms[arm.name] = [
+            {
+                "case": key,
+                "eval": case.eval.id,
+                "path": case.eval.path,
+                "line": case.eval.line,
+                "agent": case.agent or DEFAULT_AGENT,
+                "trials": repeats[key],
+            }
+            for key, case in cases.items()
+        ]
+    return {"arms": arms, "eval_command": None if evaluation.harness is None else evaluation.harness.command}
+
+
 def dry_run(evaluation: Evaluation) -> str:
     """Say what would run on each arm, and run nothing."""
-    trials = planned(evaluation.arms, evaluation.plan)
     lines = []
+    arms: Any = dry_run_value(evaluation)["arms"]
     for arm in evaluation.arms:
-        mine = [(case, number) for name, case, number in trials if name == arm.name]
-        lines.append(f"{arm.name}: {len(mine)} trials of {len(arm.evals)} agent evals")
-        counts: dict[str, int] = {}
-        for case, number in mine:
-            counts[case.key] = max(number, counts.get(case.key, 0))
-        cases = {case.key: case for case, _ in mine}
-        for key, count in counts.items():
-            case = cases[key]
-            who = case.agent or DEFAULT_AGENT
-            lines.append(f"  {key}  {case.eval.path}:{case.eval.line}  {count} times by {who}")
+        cases = arms[arm.name]
+        trials = sum(case["trials"] for case in cases)
+        lines.append(f"{arm.name}: {trials} trials of {len(arm.evals)} agent evals")
+        for case in cases:
+            where = f"{case['case']}  {case['path']}:{case['line']}"
+            lines.append(f"  {where}  {case['trials']} times by {case['agent']}")
     if evaluation.harness is not None:
         how = "trusted" if evaluation.harness.trusted else "confined"
         lines.append(f"eval_command, once for each ref, {how}: {printable(evaluation.harness.command)}")

@@ -194,6 +194,15 @@ def test_a_dry_run_names_what_would_run_and_runs_nothing(repository: Path, tmp_p
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_is_json_where_that_is_asked_for(repository: Path) -> None:
+    document = json.loads(refcompare(repository, "main", "--dry-run", "--json", "--no-audit").stdout)
+    assert document["dry_run"] is True
+    assert document["audit"] is False
+    for arm in ("base", "head"):
+        assert [test["test_id"] for test in document["execution"][arm]["tests"]] == ["s-001"]
+    assert "agent" not in document
+
+
 def test_an_unknown_ref_is_a_usage_error_that_names_near_misses(repository: Path) -> None:
     done = refcompare(repository, "mian", "HEAD")
     assert done.returncode == 2
@@ -240,7 +249,10 @@ def test_each_arm_can_be_graded_by_its_own_grader(repository: Path) -> None:
     assert any("grader" in str(change["reasons"]) for change in document["changes"])
 
 
-def test_an_interrupt_leaves_a_readable_partial_result(repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+def test_an_interrupt_leaves_a_readable_partial_result(
+    repository: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     slow = [
         simple(f"s-{number:03}", runtime_checks={**simple("x")["runtime_checks"], "setup": "sleep( 1 );"})
         for number in range(1, 40)
@@ -261,7 +273,7 @@ def test_an_interrupt_leaves_a_readable_partial_result(repository: Path, tmp_pat
     while not (records.exists() and records.read_text().count("\n") >= 2):
         assert time.monotonic() < deadline, process.stderr.read() if process.stderr else ""
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr

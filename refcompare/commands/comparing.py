@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from refcompare.arms import Side, open_workbench
+from refcompare.arms import Side, Workbench, open_workbench
 from refcompare.commands.printing import print_comparison, write_comparison
 from refcompare.commands.running import (
     INTERRUPTED,
@@ -17,12 +17,13 @@ from refcompare.commands.running import (
     run_tests,
 )
 from refcompare.compare import compare
+from refcompare.execution.model import ExecutionTest, InvalidTest
 from refcompare.gate import gate, parse_fail_on
 from refcompare.metrics import TrialComparison
 from refcompare.pipeline import Plan
-from refcompare.results import RunResult
+from refcompare.report.json import dump
+from refcompare.results import SCHEMA_VERSION, RunResult
 from refcompare.selection import Asked
-from refcompare.suites import SuiteSet
 
 
 def compare_refs(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
@@ -32,13 +33,7 @@ def compare_refs(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
         sides = workbench.pair(options["base"], options["head"])
         plan = plan_of(workbench.config, options, audit=True)
         if options["dry_run"]:
-            if asked.agents:
-                from refcompare import evaluation
-
-                command = workbench.config.eval_command
-                out.write(evaluation.dry_run(evaluation.prepare(sides, options, plan.jobs, command)))
-            if asked.execution:
-                _print_dry_run(sides, plan, out)
+            out.write(_dry_run(workbench, sides, plan, options))
             return 0
         fail_on = (
             workbench.config.fail_on if options["fail_on"] is None else parse_fail_on(options["fail_on"])
@@ -57,15 +52,50 @@ def compare_refs(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
         return INTERRUPTED if interrupted else result.exit_code
 
 
-def _print_dry_run(sides: tuple[Side, Side], plan: Plan, out: TextIO) -> None:
-    """Say what would run on each arm."""
+def _dry_run(workbench: Workbench, sides: tuple[Side, Side], plan: Plan, options: Mapping[str, Any]) -> str:
+    """Say what would run on each arm, as text or as JSON."""
+    from refcompare import evaluation
+
+    asked = Asked.of(options)
+    prepared = None
+    if asked.agents:
+        prepared = evaluation.prepare(sides, options, plan.jobs, workbench.config.eval_command)
+    if options["form"] == "json":
+        value: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "dry_run": True}
+        if asked.execution:
+            value["execution"] = {side.name: _tests_value(side) for side in sides}
+            value |= {"audit": plan.audit, "seconds_per_candidate": plan.limits.seconds, "jobs": plan.jobs}
+        if prepared is not None:
+            value["agent"] = evaluation.dry_run_value(prepared)
+        return dump(value)
+    page = "" if prepared is None else evaluation.dry_run(prepared)
+    return page + (_tests_page(sides, plan) if asked.execution else "")
+
+
+def _tests_value(side: Side) -> dict[str, Any]:
+    def places(items: Sequence[ExecutionTest | InvalidTest]) -> list[dict[str, Any]]:
+        return [{"test_id": item.id, "path": item.path, "line": item.line} for item in items]
+
+    invalid = [
+        place | {"reason": item.reason}
+        for place, item in zip(places(side.suites.invalid), side.suites.invalid, strict=True)
+    ]
+    return {
+        "ref": side.tree.ref.label,
+        "commit": side.tree.ref.commit,
+        "tests": places(side.suites.tests),
+        "invalid": invalid,
+    }
+
+
+def _tests_page(sides: tuple[Side, Side], plan: Plan) -> str:
+    lines = []
     for side in sides:
-        suites: SuiteSet = side.suites
-        out.write(f"{side.name}: {side.tree.ref.label}: {len(suites.tests)} tests")
-        out.write(f", {len(suites.invalid)} invalid\n" if suites.invalid else "\n")
-        for test in suites.tests:
-            out.write(f"  {test.id}  {test.path}:{test.line}\n")
-        for invalid in suites.invalid:
-            out.write(f"  {invalid.id}  {invalid.path}:{invalid.line}  invalid: {invalid.reason}\n")
-    out.write("audit: yes\n" if plan.audit else "audit: no\n")
-    out.write(f"limit: {plan.limits.seconds:g} s a candidate, jobs: {plan.jobs}\n")
+        suites = side.suites
+        invalid = f", {len(suites.invalid)} invalid" if suites.invalid else ""
+        lines.append(f"{side.name}: {side.tree.ref.label}: {len(suites.tests)} tests{invalid}")
+        lines += [f"  {test.id}  {test.path}:{test.line}" for test in suites.tests]
+        lines += [f"  {item.id}  {item.path}:{item.line}  invalid: {item.reason}" for item in suites.invalid]
+    lines.append("audit: yes" if plan.audit else "audit: no")
+    lines.append(f"limit: {plan.limits.seconds:g} s a candidate, jobs: {plan.jobs}")
+    return "\n".join(lines) + "\n"
