@@ -199,7 +199,7 @@ def test_a_dry_run_is_json_where_that_is_asked_for(repository: Path) -> None:
     assert document["dry_run"] is True
     assert document["audit"] is False
     for arm in ("base", "head"):
-        assert [test["test_id"] for test in document["execution"][arm]["tests"]] == ["s-001"]
+        assert [test["test_id"] for test in document["execution"][arm]["tests"]] == ["s-001", "s-002"]
     assert "agent" not in document
 
 
