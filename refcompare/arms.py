@@ -158,7 +158,11 @@ class Workbench:
         runtimes: dict[str, Runtime] = {}
         arms = []
         for side in sides:
-            grader = grader_of(side.tree) if self._choice.grader == "ref" else installed_grader()
+            grader = (
+                grader_of(side.tree, side.tree.ref.label)
+                if self._choice.grader == "ref"
+                else installed_grader()
+            )
             if grader.digest not in runtimes:
                 runtimes[grader.digest] = make_runtime(name, wordpress, grader, self.config.limits, say)
             arms.append(ArmInput(side.arm, side.suites, runtimes[grader.digest]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.errors import EnvironmentFailure
+from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.tree import TreeFile
 from refcompare.wordpress.graders import grader_of, installed_grader
 
@@ -47,5 +47,5 @@ def test_a_tree_without_a_grader_is_said_to_have_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFCOMPARE_CACHE_DIR", str(tmp_path))
-    with pytest.raises(EnvironmentFailure, match=r"it has no boot\.php or worker\.php"):
-        grader_of(EmptyTree())
+    with pytest.raises(UsageError, match=r"^topic carries no grader .*php/ has no boot\.php or worker\.php"):
+        grader_of(EmptyTree(), "topic")

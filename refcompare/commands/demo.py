@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from refcompare.commands.comparing import compare_refs
+from refcompare.progress import Reporter
 
 
 def run_demo(options: Mapping[str, Any], out: TextIO) -> int:
@@ -21,10 +22,19 @@ def run_demo(options: Mapping[str, Any], out: TextIO) -> int:
     try:
         place = keep or scratch / "repository"
         base, head = build_guidance_repository(place) if options["agent"] else build_repository(place)
+        what = "the guidance for agents" if options["agent"] else "a small suite of tests"
+        with Reporter(quiet=options["quiet"]) as reporter:
+            kept = f", kept in {keep}" if keep else ""
+            reporter.say(f"two commits that change {what}, as a pull request would{kept}")
         who = {"only": "agent", "agent": ("scripted",)} if options["agent"] else {"agent": ()}
         chosen = {**NO_CHOICE, **options, **who, "base": base, "head": head}
         status = compare_refs(place, chosen, out)
-        return 0 if status == 1 else status
+        if status != 1:
+            return status
+        out.flush()
+        with Reporter(quiet=options["quiet"]) as reporter:
+            reporter.say("a check on that pull request would be red; the demo itself ends well")
+        return 0
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

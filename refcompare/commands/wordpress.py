@@ -16,8 +16,9 @@ def fetch_wordpress(release: str | None, quiet: bool, out: TextIO) -> int:
 
     with Reporter(quiet=quiet) as reporter:
         fetched = ensure_release(release, progress=reporter.say)
-        site = ensure_site(fetched, find_php(), progress=reporter.say)
-    out.write(f"{site.root}\n" if quiet else f"WordPress {fetched.version} is installed in {site.root}\n")
+        ensure_site(fetched, find_php(), progress=reporter.say)
+    described = f"WordPress {fetched.version} is ready; its files are in {fetched.core}"
+    out.write(f"{fetched.core if quiet else described}\n")
     return 0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from refcompare.errors import EnvironmentFailure
+from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.paths import CACHE_VARIABLE, cache_directory, make_open_directory
 from refcompare.resources import grader_source
 from refcompare.tree import Tree
@@ -34,13 +34,15 @@ def installed_grader() -> Grader:
     """Stage the grader that ships with refcompare."""
     source = grader_source()
     files = {path.relative_to(source).as_posix(): path.read_bytes() for path in sorted(source.rglob("*.php"))}
-    return _stage(files, f"the installation at {source}")
+    if missing := _missing(files):
+        raise EnvironmentFailure(f"The installation is damaged: {source} has no {alternatives(missing)}.")
+    return _stage(files)
 
 
-def grader_of(tree: Tree, directory: str = "php") -> Grader:
-    """Stage the grader that a ref's own tree carries.
+def grader_of(tree: Tree, label: str, directory: str = "php") -> Grader:
+    """Stage the grader that a ref's own tree carries. ``label`` is what the user calls the ref.
 
-    Raises EnvironmentFailure when the tree has none.
+    Raises UsageError when the tree has none.
     """
     prefix = directory.rstrip("/") + "/"
     files = {
@@ -48,13 +50,19 @@ def grader_of(tree: Tree, directory: str = "php") -> Grader:
         for file in tree.files()
         if file.path.startswith(prefix) and file.path.endswith(".php") and ".." not in file.path
     }
-    return _stage(files, f"the tree {tree.digest[:12]} under {prefix}")
+    if missing := _missing(files):
+        raise UsageError(
+            f"{label} carries no grader of its own ({prefix} has no {alternatives(missing)}): "
+            "leave out `--grader ref`, and the installed one grades both refs."
+        )
+    return _stage(files)
 
 
-def _stage(files: Mapping[str, bytes], origin: str) -> Grader:
-    missing = [name for name in _ENTRY_POINTS if name not in files]
-    if missing:
-        raise EnvironmentFailure(f"There is no grader in {origin}: it has no {alternatives(missing)}.")
+def _missing(files: Mapping[str, bytes]) -> list[str]:
+    return [name for name in _ENTRY_POINTS if name not in files]
+
+
+def _stage(files: Mapping[str, bytes]) -> Grader:
     digest = hashlib.sha256(f"protocol {PROTOCOL}\0".encode())
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode())
