@@ -11,29 +11,25 @@ can make them, and plain ones elsewhere.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import posixpath
 import shlex
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from refcompare.agents.boundary import Boundary, View, workspace_owner
+from refcompare.agents.boundary import Boundary, View
 from refcompare.agents.capture import Listing, WorkspaceChange, capture, listing
 from refcompare.agents.confined import run_confined
 from refcompare.agents.evals import WorkspaceSpec
+from refcompare.agents.places import copy_tree, give_away, own_place
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.globs import covers
 from refcompare.tree import Tree, TreeFile
 from refcompare.wording import printable
-from refcompare.workspace import materialise, remove
-
-_log = logging.getLogger(__name__)
+from refcompare.workspace import materialise
 
 ALWAYS_HIDDEN = ("refcompare.yml", "datasets/suites/*/agent")
 """The configuration and the definitions of evals; no agent sees them."""
@@ -46,7 +42,8 @@ _MOST_LINKS = 40
 """Links on the way to one path, beyond which it leads nowhere, as on Linux."""
 
 # Committed by a git inside the boundary. Clones keep times and sizes but not inodes, which is what the
-# settings are about, and one pack is cheaper to copy than an object for every file.
+# settings are about. One pack is cheaper to make and to copy than an object for every file; git puts
+# files that it takes for large ones straight into one.
 _COMMIT = """
 set -e
 git init --quiet --template= --initial-branch=main .
@@ -56,7 +53,8 @@ git config core.trustctime false
 git config core.checkStat minimal
 git config gc.auto 0
 export GIT_AUTHOR_DATE='2000-01-01T00:00:00Z' GIT_COMMITTER_DATE='2000-01-01T00:00:00Z'
-git -c core.fsync=none -c core.looseCompression=0 -c advice.addEmbeddedRepo=false add --all --force .
+git -c core.fsync=none -c core.bigFileThreshold=1 -c core.compression=1 -c advice.addEmbeddedRepo=false \\
+    add --all --force .
 git commit --quiet --allow-empty --no-verify -m 'The workspace as it was given'
 git tag start
 git -c core.fsync=none repack -adq
@@ -216,9 +214,9 @@ class ArmWorkspace:
     @contextmanager
     def trial(self) -> Iterator[TrialWorkspace]:
         """Copy the workspace for one trial, and remove the copy at the end, whatever was done to it."""
-        with _own_place(self._place) as place:
+        with own_place(self._place) as place:
             workspace = place / "workspace"
-            _clone(self._original, workspace)
+            copy_tree(self._original, workspace)
             yield TrialWorkspace(workspace, listing(workspace), self._original)
 
 
@@ -238,12 +236,12 @@ def build_workspace(
     EnvironmentFailure where it cannot be built.
     """
     seen = ArmTree(tree, spec, whole=whole)
-    with _own_place(parent, mode=0o711) as place:
-        original = place / "original"
+    with own_place(parent, mode=0o711) as place, own_place(place) as home:
+        original = home / "original"
         materialise(seen, original)
         for path, target in seen.links.items():
             _link(original, path, target)
-        _give_away(original)
+        give_away(original)
         for command in spec.setup:
             _set_up(boundary, original, command)
         done = run_confined(boundary, _COMMIT, View(original), SETUP_SECONDS)
@@ -272,55 +270,3 @@ def _link(root: Path, path: str, target: str) -> None:
             f"The link {printable(path)} cannot be made in the workspace ({error.strerror}): "
             "the eval puts something else there."
         ) from error
-
-
-def _give_away(root: Path) -> None:
-    """Make a tree belong to whom agents run as, where that is somebody else."""
-    user, group = workspace_owner()
-    if user == os.geteuid():
-        return
-    os.chown(root, user, group, follow_symlinks=False)
-    for folder, names, files in os.walk(root):
-        for name in (*names, *files):
-            os.chown(os.path.join(folder, name), user, group, follow_symlinks=False)  # noqa: PTH118
-
-
-def _clone(original: Path, copy: Path) -> None:
-    """Copy a tree as whom agents run as, sharing no byte that either side could change."""
-    user, group = workspace_owner()
-    settings: dict[str, int | tuple[int, ...]] = {}
-    if user != os.geteuid():
-        settings = {"user": user, "group": group, "extra_groups": ()}
-    line = ["cp", "-dRT", "--preserve=mode,timestamps", "--reflink=auto", "--", str(original), str(copy)]
-    done = subprocess.run(
-        line,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-        check=False,
-        **settings,  # type: ignore[call-overload]
-    )
-    if done.returncode:
-        said = printable(os.fsdecode(done.stderr).strip().splitlines()[-1])
-        raise EnvironmentFailure(f"The workspace cannot be copied: {said}")
-
-
-@contextmanager
-def _own_place(parent: Path | None, mode: int = 0o700) -> Iterator[Path]:
-    """Give a directory of whom agents run as, and remove it at the end."""
-    try:
-        place = Path(tempfile.mkdtemp(prefix="refcompare-", dir=parent))
-    except OSError as error:
-        where = parent or tempfile.gettempdir()
-        raise EnvironmentFailure(f"No directory can be made in {where}: {error.strerror}.") from error
-    try:
-        user, group = workspace_owner()
-        if user != os.geteuid():
-            os.chown(place, user, group)
-        place.chmod(mode)
-        yield place
-    finally:
-        try:
-            remove(place)
-        except OSError as error:
-            _log.warning("%s could not be removed (%s): remove it by hand.", place, error.strerror)
