@@ -72,7 +72,8 @@ class Page(HTMLParser):
     def changes(self) -> list[list[str]]:
         """The rows of the table of changes."""
         header = ["change", "test", "what happened"]
-        rest = self.rows[self.rows.index(header) + 1 :] if header in self.rows else []
+        titles = [[cell.strip() for cell in row] for row in self.rows]
+        rest = self.rows[titles.index(header) + 1 :] if header in titles else []
         end = next((number for number, row in enumerate(rest) if row[0] == ""), len(rest))
         return rest[:end]
 

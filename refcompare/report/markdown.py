@@ -29,6 +29,12 @@ _LONG_ROW = 4_000
 _ROWS_SHARE = 0.6
 """How much of the room rows are sure of before the details under them take theirs."""
 
+_CATEGORIES = 12
+"""Of more categories, those in which nothing changed share one line, so that the rows are not pushed away."""
+
+_WIDEST_ID = 32
+"""Characters of a test's id that stay in one line."""
+
 T = TypeVar("T")
 
 
@@ -53,7 +59,7 @@ def render(comparison: Comparison, gate: GateResult, options: Options = DEFAULTS
     )
     shown = sorted(_fitting(rendered, room - _taken(details)), key=lambda pair: _order(pair[0]))
     missing = sum(_has_details(change) for change, _ in shown) - len(details)
-    body = [*_rows([text for _, text in shown]), *_left_out(changes, [change for change, _ in shown])]
+    body = [*_rows(shown), *_left_out(changes, [change for change, _ in shown])]
     body += _folded([text for _, text in details], missing)
     return "\n".join([*start, *body, *end]) + "\n"
 
@@ -78,13 +84,17 @@ def _categories(comparison: Comparison, room: int) -> list[str]:
     columns = words.category_columns(comparison)
     # Where there are too many, those in which something happened come first.
     busy = Counter(change.category for change in words.changed_rows(comparison))
-    ordered = sorted(comparison.categories, key=lambda row: (-busy[row.category], row.category))
-    kept = _fitting(((row, " | ".join(_category(row, columns, comparison))) for row in ordered), room)
+    wanted = sorted(comparison.categories, key=lambda row: (-busy[row.category], row.category))
+    if len(wanted) > _CATEGORIES:
+        wanted = [row for row in wanted if busy[row.category]]
+    kept = _fitting(((row, " | ".join(_category(row, columns, comparison))) for row in wanted), room)
     rows = [[text] for _, text in sorted(kept, key=lambda pair: pair[0].category)]
-    rest = len(comparison.categories) - len(kept)
-    if rest:
-        rows.append([f"and {words.plural(rest, 'other')}", *("" for _ in columns)])
-    if len(comparison.categories) > 1:
+    shown = {row.category for row, _ in kept}
+    others = [row for row in comparison.categories if row.category not in shown]
+    if others:
+        named = words.plural(len(others), "other") if shown else f"{len(others):,} categories"
+        rows.append([named, *_category(words.added_up(others), columns, comparison)[1:]])
+    if len(comparison.categories) > 1 and shown:
         total = _category(words.totals(comparison), columns, comparison)
         rows.append(["**total**", *(f"**{cell}**" for cell in total[1:])])
     return _table(["category", *columns.values()], rows, right=range(1, len(columns) + 1))
@@ -138,8 +148,22 @@ def _taken(items: Iterable[tuple[T, str]]) -> int:
     return _size(text for _, text in items)
 
 
-def _rows(rows: list[str]) -> list[str]:
-    return ["", "| change | test | what happened |", "| --- | --- | --- |", *rows] if rows else []
+def _rows(rows: Sequence[tuple[Change, str]]) -> list[str]:
+    if not rows:
+        return []
+    widest = min(_WIDEST_ID, max(len(change.test_id) for change, _ in rows))
+    title = f"| change | {_as_wide_as(widest, 'test')} | what happened |"
+    return ["", title, "| --- | --- | --- |", *(text for _, text in rows)]
+
+
+def _as_wide_as(characters: int, title: str) -> str:
+    """Pad a title with blanks that do not break, until its column has room for so much code in one line.
+
+    A browser gives the longest column what it takes from the others, and breaks ids at their hyphens.
+    """
+    # A character of code takes nearly as much as two blanks.
+    blanks = "\N{NO-BREAK SPACE}" * max(0, characters - len(title))
+    return f"{blanks}{title}{blanks}"
 
 
 def _row(change: Change, longest: int = _FACT) -> str:
@@ -182,7 +206,7 @@ def _was_squeezed(fact: words.Fact) -> bool:
 
 
 def _details(change: Change) -> str:
-    lines = [f"{change.kind.value}: {code(change.test_id, 120)}", ""]
+    lines = [f"**{change.kind.value}** {code(change.test_id, 120)}", ""]
     for exploit in words.passing_cheats(change)[: words.SHOWN_AT_ONCE]:
         name = code(words.exploit_words(exploit), 80)
         lines += [f"{words.PASSING_CHEAT} {name}", "", code_block(exploit.code, "php", lines=30), ""]

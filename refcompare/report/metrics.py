@@ -9,7 +9,7 @@ from refcompare.codec import Value
 from refcompare.metrics import CaseRow, CaseSide, MetricChange, TrialComparison
 from refcompare.report.escape import code, one_line
 from refcompare.report.layout import Ink, table, wrap
-from refcompare.report.words import Tone, duration
+from refcompare.report.words import Tone, duration, plural
 from refcompare.results import JSON
 from refcompare.statistics import Estimate, Interval, MetricVerdict
 
@@ -179,9 +179,9 @@ def metric_lines(trials: TrialComparison, room: int) -> list[str]:
     lines: list[str] = []
     if rows:
         lines += ["", f"| {' | '.join(_HEADERS)} |", "| --- | --- | --- | --- | --- |", *rows]
-    if len(trials.metrics) > len(rows):
-        lines += ["", f"{len(trials.metrics) - len(rows):,} more metrics are left out here."]
+    lines += _left_out(len(trials.metrics) - len(rows), "more metric")
     cases, _ = _fitting((f"| {' | '.join(row)} |" for row in _case_rows(trials, _named)), left // 2)
+    cases += _left_out(2 * len(trials.cases) - len(cases), "more row")
     errors = (
         f"- {_named(row.case)} on {arm}: {code(error)}" for row in trials.cases for arm, error in _errors(row)
     )
@@ -190,6 +190,11 @@ def metric_lines(trials: TrialComparison, room: int) -> list[str]:
     head = [f"| {' | '.join(_CASE_HEADERS)} |", f"| {rule} |"]
     summary = "<details><summary>Trials: how they ended, time, tokens, cost</summary>"
     return [*lines, "", summary, "", *head, *cases, "", *told, *([""] if told else []), "</details>"]
+
+
+def _left_out(count: int, noun: str) -> list[str]:
+    verb = "is" if count == 1 else "are"
+    return ["", f"{plural(count, noun)} {verb} left out here."] if count else []
 
 
 def _named(text: str) -> str:
@@ -203,7 +208,13 @@ def _markdown_row(cells: _Cells, several: bool) -> str:
     for example in cells.examples:
         name += f"<br>head: {code(example, 200)}"
     verdict = f"**{cells.verdict}**" if cells.tone in (Tone.BAD, Tone.GOOD) else cells.verdict
-    return f"| {name} | {cells.base} | {cells.head} | {cells.difference} | {verdict} |"
+    values = (_unbroken(_stacked(cell)) for cell in (cells.base, cells.head, cells.difference))
+    return f"| {name} | {' | '.join(values)} | {verdict} |"
+
+
+def _unbroken(lines: str) -> str:
+    """Keep each line of a cell in one piece, however narrow the page."""
+    return lines.replace(" ", "\N{NO-BREAK SPACE}").replace("\n", "<br>")
 
 
 def _fitting(lines: Iterable[str], room: int) -> tuple[list[str], int]:

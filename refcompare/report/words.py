@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -99,7 +99,7 @@ def duration(seconds: float) -> str:
 
 def before_and_after(before: int, after: int) -> str:
     """Write two counts as ``12 -> 11``, or as one where they are equal."""
-    return str(before) if before == after else f"{before} -> {after}"
+    return f"{before:,}" if before == after else f"{before:,} -> {after:,}"
 
 
 # --------------------------------------------------------------------------- categories
@@ -130,17 +130,23 @@ def category_cell(row: CategoryRow, column: str, comparison: Comparison) -> str:
     if column in {"exploitable", "not_auditable"} and not comparison.audited:
         known = (comparison.base_run.audited, comparison.head_run.audited)
         return " -> ".join(
-            str(value) if is_known else "?" for value, is_known in zip((before, after), known, strict=True)
+            f"{value:,}" if is_known else "?" for value, is_known in zip((before, after), known, strict=True)
         )
     return before_and_after(before, after)
 
 
 def totals(comparison: Comparison) -> CategoryRow:
     """Add up all categories."""
+    return added_up(comparison.categories)
+
+
+def added_up(rows: Iterable[CategoryRow]) -> CategoryRow:
+    """Add up some categories; the row is called ``total``."""
+    counts = [(row.base, row.head) for row in rows]
     return CategoryRow(
         "total",
-        sum((row.base for row in comparison.categories), CategoryCounts()),
-        sum((row.head for row in comparison.categories), CategoryCounts()),
+        sum((base for base, _ in counts), CategoryCounts()),
+        sum((head for _, head in counts), CategoryCounts()),
     )
 
 
