@@ -160,6 +160,7 @@ class Sandbox:
 
     Every other path is absent, and what is not a writable mount or a tmpfs is read-only. There is
     a loopback interface of its own, on which ``internet`` sockets can be made, and nothing beyond.
+    ``more`` are arguments of bubblewrap that come after the mounts, while /dev and / can still be written.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -167,6 +168,7 @@ class Sandbox:
     directory: str = "/"
     proc: bool = False
     internet: bool = False
+    more: tuple[str, ...] = ()
 
     def arguments(self, seccomp_fd: int | None = None, *, staged: bool = False) -> list[str]:
         """Give the command line up to and with the ``--`` before the command.
@@ -189,6 +191,7 @@ class Sandbox:
         for number, mount in enumerate(self.mounts):
             made = staged and mount.source is None
             line += mount.arguments(f"{STAGE}/{number}" if made else None)
+        line += self.more
         line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.directory]
         if seccomp_fd is not None:
             line += ["--seccomp", str(seccomp_fd)]

@@ -190,6 +190,14 @@ def test_no_secret_is_visible_inside(
     assert b"other-trial" not in done.stdout
 
 
+def test_no_command_line_tells_where_the_workspace_lies_on_this_machine(
+    bubblewrap: BubblewrapBoundary, workspace: Path
+):
+    done = run(bubblewrap, View(workspace), "cat /proc/1/cmdline /proc/*/cmdline | tr '\\0' ' '")
+    assert b"launcher.py" in done.stdout
+    assert os.fsencode(workspace.parent) not in done.stdout
+
+
 def test_a_program_sees_its_view_and_nothing_else(bubblewrap: BubblewrapBoundary, workspace: Path):
     (workspace / "AGENTS.md").write_text("Be kind.\n")
     done = run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -79,11 +80,16 @@ def test_a_place_is_made_away_from_where_one_was_removed_lately(
     regions = iter([1, 1, 2, 2, 1, 3, 3])
     monkeypatch.setattr(places, "_spread", lambda folder: True)
     monkeypatch.setattr(places, "_region", lambda place: (0, next(regions)))
-    now = places.time.monotonic()
+    now = time.monotonic()
     places._spent.update({(0, 1): now, (0, 2): now, (0, 3): now - 1000})
     tried: list[Path] = []
     make = places._new_place
-    monkeypatch.setattr(places, "_new_place", lambda folder: tried.append(make(folder)) or tried[-1])
+
+    def noted(folder: Path | None) -> Path:
+        tried.append(make(folder))
+        return tried[-1]
+
+    monkeypatch.setattr(places, "_new_place", noted)
     with own_place(parent) as place:
         assert place == tried[-1]
         assert list(parent.iterdir()) == [place], "nothing is left of the attempts"
@@ -96,7 +102,7 @@ def test_where_every_region_is_spent_a_place_is_made_all_the_same(
 ):
     monkeypatch.setattr(places, "_spread", lambda folder: True)
     monkeypatch.setattr(places, "_region", lambda place: (0, 1))
-    places._spent[0, 1] = places.time.monotonic()
+    places._spent[0, 1] = time.monotonic()
     with own_place(parent) as place:
         assert list(parent.iterdir()) == [place]
 

@@ -74,10 +74,16 @@ class BubblewrapBoundary:
             information, told = os.pipe()
             opened.callback(os.close, information)
             os.set_inheritable(told, True)
-            passed = [*texts.values(), told, *([] if filters is None else [filters])]
+            # Handed over apart from the command line, which the agent can read and which would tell it
+            # where on this machine its workspace lies.
+            bubblewrap, *line = self._options(view, texts, filters, told)
+            options = _readable(
+                "".join(f"{word}\0" for word in line).encode("utf-8", "surrogateescape"), opened
+            )
+            passed = [*texts.values(), told, options, *([] if filters is None else [filters])]
             try:
                 process = _Confined(
-                    [*self._line(view, texts, filters, told), *self._inside(command, view)],
+                    [bubblewrap, "--args", str(options), "--", *self._inside(command, view)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -126,28 +132,25 @@ class BubblewrapBoundary:
             settings |= {"user": user, "group": group, "extra_groups": ()}
         return settings
 
-    def _line(self, view: View, texts: Mapping[str, int], filters: int | None, told: int) -> list[str]:
-        """Give bubblewrap's command line up to the command."""
-        sandbox = Sandbox(
-            mounts=_mounts(view),
-            environment={**ENVIRONMENT, **view.environment},
-            directory=WORKSPACE,
-            proc=True,
-            internet=True,
-        )
-        line = sandbox.arguments(filters)
-        # Before everything becomes read-only: files that are made up, and the devices that shells
-        # and test runners want (/dev/fd, /dev/shm, a terminal of their own).
+    def _options(self, view: View, texts: Mapping[str, int], filters: int | None, told: int) -> list[str]:
+        """Give bubblewrap's program and its options."""
+        # Files that are made up, and the devices that shells and test runners want (/dev/fd, /dev/shm, a
+        # terminal of their own).
         more = ["--dev", "/dev", "--size", str(SHARED_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
         for path, descriptor in texts.items():
             more += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
         if Layer.FILES in self.without:
             beside = str(view.workspace.parent)
             more += ["--ro-bind", beside, beside]
-        place = _index(line, "--remount-ro", "/dev")
-        line = [*line[:place], *more, *line[place:]]
-        line[-1:-1] = ["--info-fd", str(told)]
-        return self._left_out(line)
+        sandbox = Sandbox(
+            mounts=_mounts(view),
+            environment={**ENVIRONMENT, **view.environment},
+            directory=WORKSPACE,
+            proc=True,
+            internet=True,
+            more=(*more, "--info-fd", str(told)),
+        )
+        return self._left_out(sandbox.arguments(filters)[:-1])
 
     def _left_out(self, line: list[str]) -> list[str]:
         for layer in self.without:
@@ -155,7 +158,7 @@ class BubblewrapBoundary:
                 while flag in line:
                     del line[line.index(flag) : line.index(flag) + words]
         if Layer.CAPABILITIES in self.without:
-            line[-1:-1] = ["--cap-add", "ALL"]
+            line += ["--cap-add", "ALL"]
         if Layer.KERNEL_SETTINGS in self.without:
             while "/proc/sys" in line:
                 place = line.index("/proc/sys")
