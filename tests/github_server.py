@@ -41,7 +41,8 @@ class Fault:
     """A bad answer for the next ``times`` requests that match.
 
     ``after`` lets the request take effect before its answer is lost; ``drop`` closes the connection,
-    ``seconds`` is how long the answer takes.
+    ``seconds`` is how long the answer takes. ``answer`` stands in the place of a message; a ``status``
+    of 0 leaves the answer as it is.
     """
 
     method: str
@@ -53,6 +54,7 @@ class Fault:
     after: bool = False
     drop: bool = False
     seconds: float = 0.0
+    answer: Any = None
 
 
 SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
@@ -232,6 +234,7 @@ class GitHubServer:
             ("GET", rf"{repo}/issues/(\d+)/comments", talk, self._list_comments),
             ("POST", rf"{repo}/issues/(\d+)/comments", talk, self._create_comment),
             ("PATCH", rf"{repo}/issues/comments/(\d+)", talk, self._edit_comment),
+            ("DELETE", rf"{repo}/issues/comments/(\d+)", talk, self._delete_comment),
             ("GET", f"{repo}/issues", "issues", self._list_issues),
             ("POST", f"{repo}/issues", "issues", self._create_issue),
             ("PATCH", rf"{repo}/issues/(\d+)", "issues", self._edit_issue),
@@ -274,6 +277,13 @@ class GitHubServer:
                 comment["body"] = self._body(request)
                 comment["edits"] += 1
                 return comment
+        raise Refused(404, "Not Found")
+
+    def _delete_comment(self, request: Request, identifier: str) -> tuple[int, Any, dict[str, str]]:
+        for comment in self.comments:
+            if comment["id"] == int(identifier):
+                self.comments.remove(comment)
+                return 204, None, {}
         raise Refused(404, "Not Found")
 
     def _body(self, request: Request) -> str:
@@ -435,6 +445,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         self._serve("PATCH")
 
+    def do_DELETE(self) -> None:
+        self._serve("DELETE")
+
     def _serve(self, method: str) -> None:
         parts = urlsplit(self.path)
         length = int(self.headers.get("Content-Length") or 0)
@@ -467,7 +480,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             if fault.status:
-                status, answer, headers = fault.status, {"message": fault.message}, fault.headers
+                status, headers = fault.status, fault.headers
+                answer = {"message": fault.message} if fault.answer is None else fault.answer
         self._send(status, b"" if answer is None else json.dumps(answer).encode(), headers)
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from refcompare.compare import compare
 from refcompare.gate import gate
 from refcompare.github.api import Client, Denied, GitHubFailure, Patience
-from refcompare.github.comment import Thread, is_wanted
+from refcompare.github.comment import PERMISSION, Posted, Thread, is_wanted
 from refcompare.report.escape import marker
 from refcompare.report.interface import Options
 from refcompare.report.markdown import render
@@ -131,13 +133,15 @@ class TestUpdate:
         github.add_comment(1, f"quoted: {body()}")
         assert thread(client).post(body("second")).how == "created"
 
-    def test_without_knowing_who_it_is_a_token_edits_nothing(
+    def test_a_token_that_nobody_tells_who_it_is_learns_it_from_what_it_wrote(
         self, github: GitHubServer, client: Client
     ) -> None:
-        github.add_comment(1, body())
+        github.add_comment(1, body("not refcompare's"), "mallory")
+        mine = github.add_comment(1, body())
         github.fail("POST", "/graphql", status=404, message="Not Found", times=9)
-        assert thread(client).post(body("second")).how == "created"
-        assert bodies(github) == [body(), body("second")]
+        posted = thread(client).post(body("second"))
+        assert (posted.how, posted.url) == ("updated", mine["html_url"])
+        assert bodies(github) == [body("not refcompare's"), body("second")]
 
     def test_a_persons_token_is_known_by_its_user(self, github: GitHubServer, clock: Clock) -> None:
         github.accounts["ghp_person"] = Account("maintainer", bot=False)
@@ -159,6 +163,48 @@ class TestUpdate:
         thread(client).post(body("second"))
         assert bodies(github) == [body("one run"), body("second")]
         assert [comment["minimized"] for comment in github.comments] == ["OUTDATED", None]
+
+
+class TestTwoRunsAtOnce:
+    """Both read the thread before either of them posts."""
+
+    def post(self, github: GitHubServer, mode: Any) -> list[Posted]:
+        github.fail("GET", COMMENTS, status=0, after=True, seconds=0.4, times=2)
+        runs = [thread(make_client(github, Clock())) for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            done = [pool.submit(run.post, body(f"run {number}"), mode) for number, run in enumerate(runs)]
+        return [item.result() for item in done]
+
+    def test_they_leave_one_comment(self, github: GitHubServer) -> None:
+        posted = self.post(github, "update")
+        assert github.count("POST", COMMENTS) == 2
+        [comment] = github.comments_of(1)
+        assert comment["body"] in (body("run 0"), body("run 1"))
+        assert {item.url for item in posted} == {comment["html_url"]}
+        assert sorted(item.how for item in posted) == ["created", "updated"]
+        assert not any(item.problem for item in posted)
+
+    def test_recreated_they_leave_one_that_is_not_folded(self, github: GitHubServer) -> None:
+        github.add_comment(1, body("before"))
+        self.post(github, "recreate")
+        assert len(bodies(github)) == 3
+        assert [comment["minimized"] for comment in github.comments] == ["OUTDATED", "OUTDATED", None]
+
+    @pytest.mark.parametrize("fault", [{"status": 502}, {"drop": True}])
+    def test_one_that_was_withdrawn_unheard_is_gone_all_the_same(
+        self, github: GitHubServer, fault: dict[str, Any]
+    ) -> None:
+        github.fail("DELETE", EDITS, after=True, **fault)
+        posted = self.post(github, "update")
+        assert len(bodies(github)) == 1 and not any(item.problem for item in posted)
+
+    def test_one_that_cannot_be_withdrawn_is_a_problem_and_no_failure(self, github: GitHubServer) -> None:
+        github.fail("DELETE", EDITS, status=403, message=FORBIDDEN, times=9)
+        posted = self.post(github, "update")
+        assert [item.problem for item in posted if item.problem] == [
+            f"GitHub did not let this token merge two comments into one (403: {FORBIDDEN}); "
+            "give the job `permissions: pull-requests: write`."
+        ]
 
 
 class TestRecreate:
@@ -198,8 +244,17 @@ class TestRecreate:
         thread(client).post(body())
         github.accounts["ghs_reader"] = Account(BOT, write=frozenset({"actions"}))
         reader = make_client(github, Clock(), "ghs_reader")
-        with pytest.raises(GitHubFailure, match="fold"):
-            reader.call("fold it", lambda: thread(reader)._fold(_comments(reader)))
+        with pytest.raises(Denied, match=re.escape(f"fold it (400: {FORBIDDEN}); give the job")):
+            reader.call("fold it", lambda: thread(reader)._fold(_comments(reader)), PERMISSION)
+
+    def test_a_limit_that_graphql_puts_into_a_good_answer_is_waited_for(
+        self, github: GitHubServer, client: Client, clock: Clock
+    ) -> None:
+        thread(client).post(body())
+        limited = {"errors": [{"type": "RATE_LIMITED", "message": "API rate limit exceeded"}]}
+        github.fail("POST", "/graphql", status=200, answer=limited)
+        assert thread(client).post(body("second"), "recreate").problem == ""
+        assert clock.sleeps == [60]
 
 
 def _comments(client: Client) -> list[Any]:

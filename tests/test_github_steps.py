@@ -184,6 +184,17 @@ class TestComment:
         assert FORBIDDEN in warning.message and "pull-requests: write" in warning.message
         assert "could not be posted" in result.summary
 
+    def test_a_pull_request_with_newer_commits_is_left_to_their_run(
+        self, bench: Bench, github: GitHubServer
+    ) -> None:
+        """A run that was overtaken, or cancelled by the next one, says nothing over what that one says."""
+        github.pulls[1]["head"]["sha"] = "c" * 40
+        bench.job(REGRESSED)
+        result = bench.step(posting.comment)
+        assert (result.status, result.outputs) == (0, {"comment-url": ""})
+        assert not github.comments
+        assert "newer commits than hhhhhhhhhhhh" in result.summary
+
     def test_no_token_at_all_is_said(self, bench: Bench, github: GitHubServer) -> None:
         bench.monkeypatch.setenv("GITHUB_TOKEN", "")
         bench.job(REGRESSED)

@@ -187,7 +187,7 @@ def _failure(what: str, error: GithubException, permission: str) -> GitHubFailur
     said = f"{error.status}: {message}" if message else f"{error.status}"
     if _is_limit(error) or error.status >= 500:
         return GitHubFailure(f"GitHub did not {what}, also after trying again ({said}).")
-    if error.status in (401, 403, 404):
+    if error.status in (401, 403, 404) or _graphql_error(error).get("type") == "FORBIDDEN":
         advice = f"; give the job `permissions: {permission}`" if permission else ""
         return Denied(f"GitHub did not let this token {what} ({said}){advice}.")
     return GitHubFailure(f"GitHub refused to {what} ({said}).")
@@ -200,7 +200,17 @@ def _is_limit(error: GithubException) -> bool:
 def _message(error: GithubException) -> str:
     data: object = error.data
     message = data.get("message") if isinstance(data, dict) else None
+    if message is None:
+        message = _graphql_error(error).get("message")
     return message if isinstance(message, str) else ""
+
+
+def _graphql_error(error: GithubException) -> Mapping[str, Any]:
+    """Give the first error that GraphQL put into an answer which is a good one by its status."""
+    data: object = error.data
+    errors = data.get("errors") if isinstance(data, dict) else None
+    first = errors[0] if isinstance(errors, list) and errors else None
+    return first if isinstance(first, dict) else {}
 
 
 def _seconds(error: GithubException, header: str) -> float | None:

@@ -56,6 +56,9 @@ def _comment(step: Step, job: Job, pull: int, outcome: Outcome, report_url: str)
         if not step.runner.token:
             raise GitHubFailure("there is no token to comment with; set the input github-token.")
         thread = Thread(step.client(), step.runner.repository, pull, marker(inputs.key))
+        if job.reported is not None and thread.head() != job.reported:
+            step.note(f"#{pull} has newer commits than {job.reported[:12]} by now, whose own run comments.")
+            return ""
         posted = thread.post(body, inputs.comment_mode, needed=needed)
     except GitHubFailure as failure:
         step.warn(f"The comment could not be posted, and the job's summary has it instead: {failure}")
