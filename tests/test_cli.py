@@ -294,6 +294,12 @@ def test_two_jobs_and_a_fresh_run_give_the_same_verdicts(demo: Path) -> None:
     assert seen[0] == seen[1] == seen[2]
 
 
+def test_an_audit_in_which_not_even_a_reference_passes_is_no_good_news(repository: Path) -> None:
+    done = refcompare(repository, "audit", "HEAD", "--timeout", "0.001", "--fresh")
+    assert done.returncode == 3
+    assert "0 of 2 tests exploitable, 2 whose reference does not pass" in done.stdout
+
+
 def test_check_finds_what_cannot_be_graded(repository: Path) -> None:
     assert refcompare(repository, "check").returncode == 0
     write(repository, '{"tests": [ {"id": "s-001", ]}')
