@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from benchmarks import comparing, grading
+from benchmarks import comparing, grading, shipped
 from benchmarks.place import Place
 
 PARTS: Mapping[str, Callable[[Place], Iterator[str]]] = {
@@ -12,4 +12,5 @@ PARTS: Mapping[str, Callable[[Place], Iterator[str]]] = {
     "references": grading.per_reference,
     "comparison": comparing.comparison_seconds,
     "audit": comparing.audit_rate,
+    "shipped": shipped.shipped_suite,
 }
