@@ -734,6 +734,11 @@ PUPPETS = {
     "wp_posts": "$GLOBALS['@pdo']->exec( 'CREATE TEMP TABLE wp_posts ( ID )' );",
     "WP_Hook": "$GLOBALS['wp_filter']['acme'] = new ArrayObject();",
     "$wp_filter": "$GLOBALS['wp_filter'] = new ArrayObject( $GLOBALS['wp_filter'] );",
+    "the callbacks of the hook init": "$GLOBALS['wp_filter']['init']->callbacks[10] = new ArrayObject();",
+    "the logger of queries": "$GLOBALS['wpdb']->get_driver()->get_connection()->set_query_logger( static function ( &$sql ) {} );",
+    "the array $wp_post_types": "$GLOBALS['wp_post_types'] = new ArrayObject( $GLOBALS['wp_post_types'] );",
+    "an array of $wp_roles": "$GLOBALS['wp_roles']->role_objects = new ArrayObject();",
+    "replaced $wp_roles": "class R extends WP_Roles {} $GLOBALS['wp_roles'] = new R();",
 }  # fmt: skip
 
 
@@ -785,6 +790,22 @@ def test_an_autoloader_that_finds_a_class_counts_and_one_that_makes_up_any_does_
     assert "made up a class" in (record.assertions[0].message or "")
     first_class = "spl_autoload_register( static function ( $c ) { static $seen = 0; if ( 1 === ++$seen ) { class_alias( 'ArrayObject', $c ); } } );"
     assert grade(first_class, asked).verdict is Verdict.FAIL
+    alias = "spl_autoload_register( static fn ( $c ) => class_alias( 'WP_Post', $c ) );"
+    assert "made up a class" in (grade(alias, asked).assertions[0].message or "")
+
+
+def test_classes_are_found_by_phps_own_autoloader(grade: Callable[..., Record]) -> None:
+    honest = """
+        mkdir( '/tmp/classes/acme', 0755, true );
+        file_put_contents( '/tmp/classes/acme/vault.php', '<?php namespace Acme; class Vault {}' );
+        set_include_path( '/tmp/classes' );
+        spl_autoload_register();
+    """
+    asked = {"type": "class_exists", "target": "Acme\\Vault"}
+    assert (
+        grade(honest, asked, code("return new Acme\\Vault() && ! class_exists( 'Acme\\Safe' );")).verdict
+        is Verdict.PASS
+    )
 
 
 def test_sql_functions_and_collations_of_the_site_cannot_be_replaced(grade: Callable[..., Record]) -> None:

@@ -180,8 +180,9 @@ final class Assertions {
 	/**
 	 * Whether a class exists, by an autoloader if need be.
 	 *
-	 * An autoloader that makes up whatever class it is asked for answers for this one too. So a
-	 * class that it brings must be WordPress's, or be named in the code that was graded.
+	 * An autoloader that makes up whatever class it is asked for answers for this one too, be it by
+	 * another name for one of WordPress's. So a class that it brings must be WordPress's and have
+	 * that name there, or be named in the code that was graded.
 	 *
 	 * @param string $name Class name.
 	 * @param string $text All code of setup and candidate.
@@ -193,7 +194,8 @@ final class Assertions {
 		if ( \class_exists( $name, false ) || ! \class_exists( $name ) ) {
 			return \class_exists( $name, false );
 		}
-		$file  = ( new \ReflectionClass( $name ) )->getFileName();
+		$class = new \ReflectionClass( $name );
+		$file  = 0 === \strcasecmp( $class->getName(), \ltrim( $name, '\\' ) ) ? $class->getFileName() : false;
 		$core  = \is_string( $file ) && \str_starts_with( $file, \ABSPATH . 'wp-' ) && ! \str_starts_with( $file, \WP_CONTENT_DIR );
 		$short = \substr( (string) \strrchr( '\\' . $name, '\\' ), 1 );
 		if ( ! $core && false === \stripos( $code, $short ) ) {

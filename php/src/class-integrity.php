@@ -14,8 +14,8 @@ namespace Refcompare;
  *
  * A candidate may change what the site does: options, hooks, tables, roles, answers. It may not
  * put a puppet between the assertions and the site: another database object or connection, hooks
- * that are no WP_Hook, another object cache, SQL functions or collations of its own,
- * temporary tables that hide the site's.
+ * that are no WP_Hook, another object cache, an object in the place of an array in which WordPress
+ * looks things up, SQL functions or collations of its own, temporary tables that hide the site's.
  *
  * Nothing here calls a method that a candidate could have written.
  */
@@ -33,9 +33,12 @@ final class Integrity {
 		'the connectedness of $wpdb',
 		'the SQL grammar behind $wpdb',
 		'the information schema behind $wpdb',
+		'the logger of queries behind $wpdb',
+		'$wp_roles',
 	);
 
-	private const DATABASE = 3;
+	private const DATABASE  = 3;
+	private const REGISTERS = 13;
 
 	/**
 	 * What must stay the same, in the order of PARTS. Called after setup, since a test's own setup
@@ -65,6 +68,10 @@ final class Integrity {
 			// The same arrays as before are compared at once, by where they lie.
 			null === $grammar ? null : \get_mangled_object_vars( $grammar ),
 			\get_debug_type( self::property( $driver, "\0WP_MySQL_On_SQLite\0information_schema_builder" ) ),
+			// It is called before each query, and may take the query by reference.
+			null === $link ? null : \get_mangled_object_vars( $link )["\0WP_SQLite_Connection\0query_logger"] ?? null,
+			\get_debug_type( $GLOBALS['wp_roles'] ?? null ),
+			self::registers(),
 		);
 	}
 
@@ -84,12 +91,18 @@ final class Integrity {
 		if ( ! \is_array( $hooks ) ) {
 			return 'the candidate replaced $wp_filter';
 		}
-		foreach ( $hooks as $hook ) {
+		foreach ( $hooks as $name => $hook ) {
 			if ( ! \is_object( $hook ) || \WP_Hook::class !== \get_class( $hook ) ) {
 				return 'the candidate put something else than a WP_Hook into $wp_filter';
 			}
+			$callbacks = $hook->callbacks ?? array();
+			foreach ( \is_array( $callbacks ) ? $callbacks : array( $callbacks ) as $entries ) {
+				if ( \is_object( $entries ) ) {
+					return 'the candidate put an object in the place of the callbacks of the hook ' . $name;
+				}
+			}
 		}
-		return self::hidden_table( $machinery[ self::DATABASE ] );
+		return self::hidden_register( $expected[ self::REGISTERS ] ) ?? self::hidden_table( $machinery[ self::DATABASE ] );
 	}
 
 	/**
@@ -120,6 +133,47 @@ final class Integrity {
 	public static function lock_sql( array $machinery ): ?\PDOStatement { // phpcs:ignore WordPress.DB.RestrictedClasses
 		$pdo = $machinery[ self::DATABASE ];
 		return self::can_ask( $pdo ) ? $pdo->query( 'VALUES ( 1 ), ( 2 )' ) : null;
+	}
+
+	/**
+	 * Where WordPress looks things up: the globals that are arrays, and such properties of global objects.
+	 *
+	 * @return array<string, list<int|string>|null> Global => properties; null for a global that is an array itself.
+	 */
+	private static function registers(): array {
+		$registers = array();
+		foreach ( $GLOBALS as $name => $value ) {
+			if ( \is_array( $value ) ) {
+				$registers[ $name ] = null;
+			} elseif ( \is_object( $value ) ) {
+				$registers[ $name ] = \array_keys( \array_filter( \get_mangled_object_vars( $value ), 'is_array' ) );
+			}
+		}
+		return $registers;
+	}
+
+	/**
+	 * Name an array of WordPress's that has become an object, which can have an answer to every question.
+	 *
+	 * @param array<string, list<int|string>|null> $expected What registers() gave after setup.
+	 */
+	private static function hidden_register( array $expected ): ?string {
+		foreach ( $expected as $name => $properties ) {
+			$value = $GLOBALS[ $name ] ?? null;
+			if ( ! \is_object( $value ) ) {
+				continue;
+			}
+			if ( null === $properties ) {
+				return 'the candidate put an object in the place of the array $' . $name;
+			}
+			$held = \get_mangled_object_vars( $value );
+			foreach ( $properties as $property ) {
+				if ( \is_object( $held[ $property ] ?? null ) ) {
+					return 'the candidate put an object in the place of an array of $' . $name;
+				}
+			}
+		}
+		return null;
 	}
 
 	/**
