@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from refcompare.errors import UsageError
+from refcompare.git import Repository, ResolvedRef
+from refcompare.tree import Tree
 
 LONG_AGO = 1_600_000_000
 ENVIRONMENT = {
@@ -132,3 +139,45 @@ def untouched(scratch: Scratch, object_times: bool = True) -> Iterator[None]:
     after = fingerprint(scratch.path, object_times)
     assert {place for place in before | after if before.get(place) != after.get(place)} == set()
     assert reports(scratch) == said
+
+
+def contents(tree: Tree) -> dict[str, bytes]:
+    found = {file.path: tree.read(file.path) for file in tree.files()}
+    assert {file.path: file.size for file in tree.files()} == {
+        path: len(data) for path, data in found.items()
+    }
+    return found
+
+
+def read(path: Path, spec: str) -> dict[str, bytes]:
+    with Repository.discover(path) as repository:
+        return contents(repository.resolve(spec))
+
+
+def resolved(path: Path, spec: str) -> ResolvedRef:
+    with Repository.discover(path) as repository:
+        return repository.resolve(spec).ref
+
+
+def refusal(path: Path, spec: str) -> str:
+    with Repository.discover(path) as repository, pytest.raises(UsageError) as caught:
+        repository.resolve(spec)
+    sentence = str(caught.value)
+    assert "\n" not in sentence and sentence.isprintable()
+    return sentence
+
+
+def command_in(sentence: str) -> list[str]:
+    match = re.search(r"`(git [^`]*)`", sentence)
+    assert match, sentence
+    return shlex.split(match[1])[1:]
+
+
+def many_commits(tmp_path: Path) -> tuple[Scratch, str, str]:
+    """Give a repository of so many commits that two SHAs, given too, begin with the same four digits."""
+    scratch = Scratch.create(tmp_path / "many")
+    who = b"committer A <a@example.org> 1700000000 +0000"
+    stream = b"".join(b"commit refs/heads/main\n%s\ndata 5\n%05d\n\n" % (who, n) for n in range(1200))
+    scratch.git("fast-import", "--quiet", stdin=stream)
+    shas = sorted(scratch.git("rev-list", "main").split())
+    return scratch, *next((a, b) for a, b in itertools.pairwise(shas) if a[:4] == b[:4])
