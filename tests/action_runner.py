@@ -267,35 +267,37 @@ class ActionRunner:
             "actions/setup-python": lambda _: {"python-path": sys.executable},
             "actions/cache/restore": self._restore,
             "actions/cache/save": self._save,
-            "actions/cache": self._restore_shared,
             "actions/upload-artifact": self._upload,
         }
 
     def _restore(self, given: dict[str, str]) -> dict[str, str]:
+        if self._shared_cache is not None and Path(given["path"].split()[0]).name == "releases":
+            return self._link_shared(given["path"].split(), self._shared_cache)
         prefixes = [given["key"], *given.get("restore-keys", "").split()]
         for prefix in prefixes:
             for key in sorted(self.caches, reverse=True):
                 if key.startswith(prefix):
                     for original, copy in self.caches[key].items():
-                        shutil.copytree(copy, original, dirs_exist_ok=True)
+                        shutil.copytree(copy, original, symlinks=True, dirs_exist_ok=True)
                     return {"cache-hit": "true" if key == given["key"] else ""}
         return {}
 
     def _save(self, given: dict[str, str]) -> dict[str, str]:
         if given["key"] not in self.caches:
-            copy = self.directory / "caches" / given["key"]
-            shutil.copytree(given["path"], copy)
-            self.caches[given["key"]] = {given["path"]: copy}
+            kept = {}
+            for number, path in enumerate(filter(os.path.isdir, given["path"].split())):
+                kept[path] = self.directory / "caches" / given["key"] / str(number)
+                shutil.copytree(path, kept[path], symlinks=True)
+            self.caches[given["key"]] = kept
         return {}
 
-    def _restore_shared(self, given: dict[str, str]) -> dict[str, str]:
+    def _link_shared(self, paths: list[str], shared: Path) -> dict[str, str]:
         """Put what this machine has of WordPress into place, as a cache of an earlier job would."""
-        for path in map(Path, given["path"].split()):
-            kept = self._shared_cache / path.name if self._shared_cache else None
-            if kept is not None and kept.is_dir():
+        for path in map(Path, paths):
+            if (shared / path.name).is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.symlink_to(kept)
-        return {}
+                path.symlink_to(shared / path.name)
+        return {"cache-hit": "true"}
 
     def _upload(self, given: dict[str, str]) -> dict[str, str]:
         root, data = Path(given["path"]), io.BytesIO()

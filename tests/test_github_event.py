@@ -132,6 +132,21 @@ class TestEvents:
         head = wanted(request(event, head="topic"))
         assert (head.head, head.bases) == ("topic", (MergeBase(C),))
 
+    def test_a_head_of_ones_own_is_compared_with_where_it_left_the_default_branch(self) -> None:
+        found = wanted(request(runner("workflow_dispatch", ref="refs/heads/main"), head="topic"))
+        assert (found.head, found.bases) == ("topic", (MergeBase("main"), FirstParent()))
+        assert (found.base_name, found.head_name, found.pull) == ("main", "topic", None)
+
+    @pytest.mark.parametrize("base", ["", "v1"])
+    def test_a_pull_request_that_is_compared_by_hand_gets_the_comment(self, base: str) -> None:
+        event = runner("workflow_dispatch", ref="refs/heads/main")
+        found = wanted(request(event, base, "refs/pull/12/merge"))
+        assert (found.pull, found.head_name) == (12, "#12")
+        # The commit of the event is the default branch's, so no check run is reported for it.
+        assert found.reported is None
+        for ref in ("refs/pull/0/merge", "refs/pull/12/other", "refs/heads/refs/pull/12/merge"):
+            assert wanted(request(event, base, ref)).pull is None
+
     def test_asking_for_a_base_makes_up_for_an_event_that_has_none(self) -> None:
         event = runner("push", {"deleted": True}, ref="refs/heads/x")
         assert wanted(request(event, base="v1")).bases == (ByRef("v1"),)

@@ -17,6 +17,7 @@ from refcompare.github import setup
 from refcompare.github.setup import cache_keys, chosen_runtime, prepare_image, publish_image
 from refcompare.paths import CACHE_VARIABLE
 from refcompare.sandbox import ProbeResult
+from refcompare.wordpress.graders import installed_grader
 from refcompare.wordpress.image import DEFAULT_BASE
 from tests.result_builders import ENVIRONMENT
 
@@ -42,7 +43,7 @@ tag) cp "$DOCKER_STATE/engine/$(name "$2")" "$DOCKER_STATE/engine/$(name "$3")" 
 pull) cp "$DOCKER_STATE/published/$(name "$3")" "$DOCKER_STATE/engine/" 2>/dev/null ||
 	{ echo "manifest unknown" >&2; exit 1; } ;;
 push) cp "$DOCKER_STATE/engine/$(name "$3")" "$DOCKER_STATE/published/" ;;
-login) cat >"$DOCKER_STATE/password" ;;
+login) cat >"$DOCKER_STATE/password"; printf '%s' "$DOCKER_CONFIG" >"$DOCKER_STATE/config" ;;
 *) echo "unknown $1" >&2; exit 1 ;;
 esac
 """
@@ -58,10 +59,12 @@ class Engine:
         for name in ("engine", "published"):
             (directory / name).mkdir()
 
-    def image(self, kind: str, reference: str, *, whole: bool = True) -> Path:
+    def image(self, kind: str, reference: str, *, whole: bool = True, **fields: str) -> Path:
         """Put an image somewhere, as ``docker image inspect`` shows it."""
         php = {"binary": "/usr/bin/php", "extension_directory": "/ext", "extensions": []}
         environment = {name: getattr(ENVIRONMENT, name) for name in ENVIRONMENT.__dataclass_fields__}
+        environment |= {"wordpress_digest": SITE.digest, "grader_digest": installed_grader().digest}
+        environment |= fields
         manifest = {"environment": environment, "php": php, "protected": []}
         labels = {"refcompare.image": json.dumps(manifest)} if whole else {}
         path = self.directory / kind / reference.replace("/", "_").replace(":", "_")
@@ -71,6 +74,11 @@ class Engine:
     def calls(self, first: str) -> list[str]:
         lines = (self.directory / "calls").read_text().splitlines()
         return [line for line in lines if line.startswith(f"{first} ")]
+
+    def forget(self) -> None:
+        """Be the engine of a new machine."""
+        for path in (self.directory / "engine").iterdir():
+            path.unlink()
 
     def prepare(self, repository: str = "") -> None:
         prepare_image(SITE, repository, self.said.append)
@@ -90,6 +98,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     found = Engine(state)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("DOCKER_STATE", str(state))
+    monkeypatch.delenv("DOCKER_CONFIG", raising=False)
     monkeypatch.setenv("REFERENCE", REFERENCE)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
 
@@ -110,39 +119,51 @@ class TestWorkerImage:
         engine.prepare(PUBLISHED)
         assert not engine.built and not engine.calls("pull") and not engine.calls("load")
 
-    def test_then_the_caches(self, engine: Engine, tmp_path: Path) -> None:
+    def test_then_the_published_one_by_the_digest_of_what_it_is_made_of(self, engine: Engine) -> None:
+        engine.image("published", f"{PUBLISHED}:0123456789abcdef")
+        engine.prepare(PUBLISHED)
+        assert not engine.built and not engine.calls("load")
+        assert engine.calls("pull") == [f"pull --quiet {PUBLISHED}:0123456789abcdef"]
+        assert engine.said == [f"{REFERENCE} was pulled"]
+
+    @pytest.mark.parametrize("repository", ["", PUBLISHED])
+    def test_then_the_caches(self, engine: Engine, tmp_path: Path, repository: str) -> None:
         engine.prepare()
         assert engine.built == [REFERENCE]
         [saved] = (tmp_path / "cache" / "images").iterdir()
         assert saved.name == "0123456789abcdef.tar"
-        engine.directory.joinpath("engine", REFERENCE.replace(":", "_")).unlink()
-        engine.prepare(PUBLISHED)
-        assert engine.built == [REFERENCE] and not engine.calls("pull")
+        engine.forget()
+        engine.prepare(repository)  # where it is not published
+        assert engine.built == [REFERENCE]
         assert engine.said[-1] == f"{REFERENCE} comes from the cache"
-
-    def test_then_the_published_one_by_the_digest_of_what_it_is_made_of(self, engine: Engine) -> None:
-        engine.image("published", f"{PUBLISHED}:0123456789abcdef")
-        engine.prepare(PUBLISHED)
-        assert not engine.built
-        assert engine.calls("pull") == [f"pull --quiet {PUBLISHED}:0123456789abcdef"]
-        assert engine.said == [f"{REFERENCE} was pulled"]
 
     def test_else_it_is_built(self, engine: Engine) -> None:
         engine.prepare(PUBLISHED)
         assert engine.built == [REFERENCE]
-        assert "could not be pulled" in engine.said[0]
+        assert "manifest unknown" in engine.said[0] and "could not be pulled" in engine.said[1]
 
-    def test_a_published_image_that_is_something_else_is_not_used(self, engine: Engine) -> None:
-        engine.image("published", f"{PUBLISHED}:0123456789abcdef", whole=False)
+    @pytest.mark.parametrize(
+        "odd", [{"whole": False}, {"grader_digest": "another"}, {"wordpress_digest": "another"}]
+    )
+    def test_a_published_image_that_is_something_else_is_not_used(
+        self, engine: Engine, odd: dict[str, Any]
+    ) -> None:
+        engine.image("published", f"{PUBLISHED}:0123456789abcdef", **odd)
         engine.prepare(PUBLISHED)
         assert engine.built == [REFERENCE]
-        assert "no worker image" in engine.said[0]
+        assert "no worker image of this WordPress and this grader" in engine.said[0]
 
-    def test_a_cached_image_that_is_damaged_is_not_used(self, engine: Engine, tmp_path: Path) -> None:
-        (tmp_path / "cache" / "images").mkdir(parents=True)
-        (tmp_path / "cache" / "images" / "0123456789abcdef.tar").write_text("damaged")
+    @pytest.mark.parametrize("text", [None, "damaged"])
+    def test_a_cached_image_that_is_something_else_is_not_used(
+        self, engine: Engine, tmp_path: Path, text: str | None
+    ) -> None:
+        saved = tmp_path / "cache" / "images" / "0123456789abcdef.tar"
+        saved.parent.mkdir(parents=True)
+        saved.write_text(text or engine.image("engine", REFERENCE, grader_digest="another").read_text())
+        engine.forget()
         engine.prepare()
         assert engine.built == [REFERENCE]
+        assert engine.said == []
 
     def test_without_an_engine_the_other_runtime_is_named(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -164,7 +185,10 @@ class TestPublishing:
         assert (engine.directory / "password").read_text() == "ghs_secret"
         assert engine.calls("login") == ["login images.example --username octo --password-stdin"]
         assert "ghs_secret" not in (engine.directory / "calls").read_text()
-        engine.directory.joinpath("engine", REFERENCE.replace(":", "_")).unlink()
+        # What logs in is kept nowhere.
+        assert not Path((engine.directory / "config").read_text()).exists()
+        assert "DOCKER_CONFIG" not in os.environ
+        engine.forget()
         engine.built.clear()
         engine.prepare(PUBLISHED)
         assert not engine.built

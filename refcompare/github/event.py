@@ -6,13 +6,16 @@ checkout may not have that history yet: ``fetch.py`` gets it and turns the reque
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from refcompare.errors import UsageError
 from refcompare.github.runner import Event, Runner
 from refcompare.wording import quoted
 
 WEEK_DAYS = 7
+
+_PULL_REF = re.compile(r"refs/pull/([1-9]\d{0,8})/(?:merge|head)")
 
 GUIDE = "docs/github.md of refcompare"
 
@@ -63,7 +66,8 @@ class Request:
     """What to compare. ``head`` is a ref; ``bases`` are tried in turn until one can be had.
 
     ``base_name`` and ``head_name`` are for the reader. ``pull`` is the number of the pull request
-    that the answer belongs to, ``reported`` the commit that a check run is for.
+    that the answer belongs to, ``reported`` the commit that a check run is for, None where only the
+    pull request is known.
     """
 
     head: str
@@ -95,11 +99,12 @@ def request(runner: Runner, base: str = "", head: str = "", *, weekly: bool = Fa
             f"repository's secrets: use pull_request, as {GUIDE} shows."
         )
     if base and head:
-        return Request(head, (ByRef(base),), head, base, _pull(event), _reported(event))
+        return _belonging(Request(head, (ByRef(base),), head, base, _pull(event), _reported(event)))
     found = _week(event) if weekly else _by_event(runner)
     if not (base or head):
         return found
-    return _with_wishes(_leaving_default(runner) if isinstance(found, Nothing) else found, base, head)
+    wanted = _leaving_default(runner) if isinstance(found, Nothing) else found
+    return _with_base(wanted, base) if base else _belonging(_with_head(wanted, head, runner))
 
 
 def _by_event(runner: Runner) -> Request | Nothing:
@@ -122,16 +127,32 @@ def _by_event(runner: Runner) -> Request | Nothing:
             return _leaving_default(runner)
 
 
-def _with_wishes(found: Request, base: str, head: str) -> Request:
-    """Replace one side of what an event means by the ref that was asked for."""
-    if base:
-        return Request(found.head, (ByRef(base),), found.head_name, base, found.pull, found.reported)
-    if head:
-        bases: tuple[BaseRule, ...] = tuple(
-            MergeBase(rule.base) if isinstance(rule, PullRequestBase) else rule for rule in found.bases
-        )
-        return Request(head, bases, head, found.base_name, found.pull, found.reported)
-    return found
+def _with_base(found: Request, base: str) -> Request:
+    """Replace the base of what an event means by the ref that was asked for."""
+    return replace(found, bases=(ByRef(base),), base_name=base)
+
+
+def _with_head(found: Request, head: str, runner: Runner) -> Request:
+    """Replace the head; its base is where it left the branch that the event would have it compared with."""
+    default = runner.default_branch
+    bases: list[BaseRule] = []
+    for rule in found.bases:
+        if isinstance(rule, PullRequestBase):
+            bases.append(MergeBase(rule.base))
+        elif isinstance(rule, FirstParent) and default and MergeBase(default) not in bases:
+            bases += [MergeBase(default), rule]
+        else:
+            bases.append(rule)
+    name = default if bases[0] == MergeBase(default) else found.base_name
+    return replace(found, head=head, bases=tuple(bases), head_name=head, base_name=name)
+
+
+def _belonging(found: Request) -> Request:
+    """Let the answer belong to the pull request that the head names, as when one is started by hand."""
+    match = _PULL_REF.fullmatch(found.head)
+    if match is None or found.pull is not None:
+        return found
+    return replace(found, pull=int(match[1]), reported=None, head_name=f"#{match[1]}")
 
 
 def _pull_request(event: Event) -> Request | Nothing:

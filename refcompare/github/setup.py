@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from refcompare import __version__
@@ -18,8 +19,8 @@ from refcompare.paths import cache_directory
 from refcompare.resources import grader_source
 from refcompare.sandbox import probe
 from refcompare.wording import quoted
-from refcompare.wordpress.engine import EngineRefused, docker, docker_available
-from refcompare.wordpress.graders import installed_grader
+from refcompare.wordpress.engine import EngineRefused, EngineUnreachable, docker, docker_available
+from refcompare.wordpress.graders import Grader, installed_grader
 from refcompare.wordpress.image import ensure_image, find_image, image_reference
 from refcompare.wordpress.php import find_php
 from refcompare.wordpress.releases import ensure_release
@@ -53,28 +54,31 @@ def chosen_runtime(runtime: str) -> str:
 
 
 def prepare_image(site: Site, repository: str, say: Say) -> None:
-    """Have the worker image: the engine's own, the cache's, the published one, or else a new one.
+    """Have the worker image: the engine's own, the published one, the cache's, or else a new one.
 
-    A published image is named by the digest of what it was made from, as the local one is. Raises
-    EnvironmentFailure where none can be had.
+    A published image is named by the digest of what it was made from, as the local one is, and has to
+    say that it holds that. Raises EnvironmentFailure where none can be had.
     """
     works = docker_available()
     if not works.works:
         raise EnvironmentFailure(f"{works.message} Or set `runtime: native`.")
     grader = installed_grader()
     reference = image_reference(site, grader)
-    saved = cache_directory() / "images" / f"{reference.partition(':')[2]}.tar"
-    if find_image(reference) is not None:
+    tag = reference.partition(":")[2]
+    saved = cache_directory() / "images" / f"{tag}.tar"
+    if _holds(reference, site, grader):
         return
-    if saved.is_file() and _tried("load", "--quiet", "--input", str(saved)) and find_image(reference):
-        say(f"{reference} comes from the cache")
+    if repository and _pulled(f"{repository}:{tag}", reference, site, grader, say):
         return
-    if repository and _pulled(f"{repository}:{reference.partition(':')[2]}", reference, say):
-        return
+    if saved.is_file() and _tried("load", "--quiet", "--input", str(saved), say=say):
+        if _holds(reference, site, grader):
+            say(f"{reference} comes from the cache")
+            return
+        _tried("image", "rm", reference, say=say)
     ensure_image(site, grader, progress=say)
     saved.parent.mkdir(parents=True, exist_ok=True)
     partial = saved.with_suffix(".partial")
-    if _tried("save", "--output", str(partial), reference):
+    if _tried("save", "--output", str(partial), reference, say=say):
         partial.replace(saved)
     partial.unlink(missing_ok=True)
 
@@ -91,34 +95,62 @@ def publish_image(repository: str, user: str, token: str, say: Say) -> str:
     site = ensure_site(ensure_release(None, progress=say), find_php(), progress=say)
     image = ensure_image(site, installed_grader(), progress=say)
     published = f"{repository}:{image.reference.partition(':')[2]}"
-    host = repository.partition("/")[0]
-    with tempfile.TemporaryFile() as password:
-        if token:
-            password.write(token.encode())
-            password.seek(0)
-            docker("login", host, "--username", user or "refcompare", "--password-stdin", stdin=password)
-    docker("tag", image.reference, published)
-    docker("push", "--quiet", published, timeout=PULL_SECONDS)
+    with _logged_in(repository.partition("/")[0], user or "refcompare", token):
+        docker("tag", image.reference, published)
+        docker("push", "--quiet", published, timeout=PULL_SECONDS)
     say(f"{published} is published")
     return published
 
 
-def _pulled(published: str, reference: str, say: Say) -> bool:
-    if not _tried("pull", "--quiet", published) or not _tried("tag", published, reference):
-        say(f"{published} could not be pulled, so the image is built")
+@contextmanager
+def _logged_in(host: str, user: str, token: str) -> Iterator[None]:
+    """Log in to where images are published, in a configuration that is forgotten afterwards."""
+    if not token:
+        yield
+        return
+    before = os.environ.get("DOCKER_CONFIG")
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile() as password:
+        password.write(token.encode())
+        password.seek(0)
+        os.environ["DOCKER_CONFIG"] = directory
+        try:
+            docker("login", host, "--username", user, "--password-stdin", stdin=password)
+            yield
+        finally:
+            if before is None:
+                del os.environ["DOCKER_CONFIG"]
+            else:
+                os.environ["DOCKER_CONFIG"] = before
+
+
+def _pulled(published: str, reference: str, site: Site, grader: Grader, say: Say) -> bool:
+    pull = ("pull", "--quiet", published)
+    if not _tried(*pull, say=say) or not _tried("tag", published, reference, say=say):
+        say(f"{published} could not be pulled")
         return False
-    if find_image(reference) is None:
-        say(f"{published} is no worker image of refcompare's, so one is built")
-        _tried("image", "rm", reference)
+    if not _holds(reference, site, grader):
+        say(f"{published} is no worker image of this WordPress and this grader, so it is not used")
+        _tried("image", "rm", reference, say=say)
         return False
     say(f"{reference} was pulled")
     return True
 
 
-def _tried(*arguments: str) -> bool:
+def _holds(reference: str, site: Site, grader: Grader) -> bool:
+    """Say whether the engine has the image, and the image says that it holds what its name promises."""
+    image = find_image(reference)
+    if image is None:
+        return False
+    environment = image.environment
+    return (environment.wordpress_digest, environment.grader_digest) == (site.digest, grader.digest)
+
+
+def _tried(*arguments: str, say: Say) -> bool:
+    """Say whether the engine did it; if not, the log tells why and there is another way."""
     try:
         docker(*arguments, timeout=PULL_SECONDS)
-    except EngineRefused:
+    except (EngineRefused, EngineUnreachable) as failure:
+        say(str(failure))
         return False
     return True
 
