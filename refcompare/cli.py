@@ -252,20 +252,45 @@ def audit(**options: Any) -> None:
     _exit(audit_ref(Path.cwd(), options, sys.stdout))
 
 
-@cli.command(short_help="Validate the suites of a ref without running them.")
-@click.argument("ref", required=False, callback=_named)
+@cli.command(short_help="Hold suites to the rules of their format and of good authoring.")
+@click.argument("words", nargs=-1, metavar="[PATH]... [REF]")
+@click.option("--ref", metavar="REF", callback=_named, help="Check this ref; words are then paths in it.")
+@click.option("--fix", is_flag=True, help="Mend in the files what needs no thought.")
+@click.option("--run", is_flag=True, help="Also run each test, to see what it leaves on the site.")
+@click.option("--rule", multiple=True, metavar="NAME", help="Ask this rule alone (repeatable).")
+@click.option("--ignore", multiple=True, metavar="NAME", help="Do not ask this rule (repeatable).")
+@click.option("--strict", is_flag=True, help="Let warnings fail too.")
 @click.option("--suites", multiple=True, metavar="GLOB", help="Where suites lie in a tree (repeatable).")
 @click.option("--config", type=click.Path(path_type=Path), help="Read this instead of refcompare.yml.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for a script.")
-def check(ref: str | None, suites: tuple[str, ...], config: Path | None, as_json: bool) -> None:
-    """Validate the suites of a ref (the files as they lie, when none is given) without running them.
+@click.option("--wordpress", metavar="WHAT", help="The release whose source and site rules look at.")
+@click.option(
+    "--runtime", type=click.Choice(["auto", "native", "docker"]), help="What hosts workers for --run."
+)
+@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Workers at once, with --run.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="What is printed: github is annotations beside a pull request's lines.",
+)
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@click.option("--quiet", is_flag=True, help="Print the findings and nothing else.")
+def check(**options: Any) -> None:
+    """Hold suites to the rules of their format and of good authoring; docs/rules.md explains each.
+
+    A word that is a file or folder is checked alone; any other is the ref to check, in place of the files as
+    they lie. The exit status is 1 where a finding is an error.
 
     \b
     refcompare check
+    refcompare check datasets/suites/wp-core --fix
+    refcompare check --run --strict
     """
     from refcompare.commands.checking import check_ref
 
-    _exit(check_ref(Path.cwd(), ref, suites, config, as_json, sys.stdout))
+    _exit(check_ref(Path.cwd(), options, sys.stdout))
 
 
 @cli.command(short_help="Show all that is known of one test or eval on both arms.")

@@ -44,6 +44,13 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckConfig:
+    """How ``refcompare check`` judges: the names of rules that it does not ask."""
+
+    ignore: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """What a repository says of its comparisons; every default is what an absent file means.
 
@@ -61,6 +68,7 @@ class Config:
     wordpress: str | None = None
     runtime: Runtime = "auto"
     audit: AuditConfig = field(default_factory=AuditConfig)
+    check: CheckConfig = field(default_factory=CheckConfig)
     eval_command: str | None = None
 
 
@@ -96,6 +104,7 @@ def _config(value: Mapping[str, Any]) -> Config:
         wordpress=value.get("wordpress"),
         eval_command=value.get("eval_command"),
         runtime=value.get("runtime", default.runtime),
+        check=CheckConfig(ignore=frozenset((value.get("check") or {}).get("ignore", ()))),
         audit=AuditConfig(
             enabled=audit.get("enabled", default.audit.enabled),
             exhaustive=audit.get("exhaustive", default.audit.exhaustive),

@@ -30,8 +30,8 @@ from refcompare.agents.evals import (
     read_eval,
 )
 from refcompare.agents.interface import AgentLimits
-from refcompare.check import Finding, check_suites
 from refcompare.resources import schema_directory
+from refcompare.rules import Chosen, Finding, check_suites
 from tests.suite_files import MemoryTree
 
 PATH = "datasets/suites/acme/agent/greets.yaml"
@@ -362,7 +362,8 @@ def test_the_check_of_suites_tells_what_is_wrong_with_an_eval():
             "datasets/suites/a/agent/bad.yaml": b"id: bad\nprompt: x\nchecks:\n  - reed: a\n",
         }
     )
-    missing, finding = check_suites(tree)
+    chosen = Chosen(only=frozenset({"no-suites", "agent-eval"}))
+    missing, finding = check_suites(tree, chosen=chosen).findings
     assert (missing.rule, missing.severity) == ("no-suites", "warning"), "there are evals, if no tests"
     assert finding == Finding(
         path="datasets/suites/a/agent/bad.yaml",

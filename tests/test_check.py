@@ -7,20 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refcompare.check import Finding, check_suites
 from refcompare.execution import definition
 from refcompare.execution.loader_rules import problems
 from refcompare.execution.model import ASSERTION_TYPES
 from refcompare.resources import schema_directory
+from refcompare.rules import Chosen, Finding, check_suites
+from refcompare.rules.format import RULES
 from tests.suite_files import PLUGIN, MemoryTree, a_file, a_test, an_assertion, with_assertions
 
 PATH = "datasets/suites/acme/execution/hooks.json"
+FORMAT = Chosen(only=frozenset(rule.name for rule in RULES))
 SCHEMA = json.loads((schema_directory() / "execution-suite.schema.json").read_bytes())
+
+
+def findings(tree: MemoryTree, *globs: str) -> tuple[Finding, ...]:
+    return check_suites(tree, *([globs] if globs else []), chosen=FORMAT).findings
 
 
 def check(*tests, **outer) -> tuple[Finding, ...]:
     data = json.dumps({**outer, "tests": list(tests)}, indent=2).encode()
-    return check_suites(MemoryTree({PATH: data}))
+    return findings(MemoryTree({PATH: data}))
 
 
 def rules(*tests, **outer) -> list[str]:
@@ -33,7 +39,7 @@ def test_a_good_suite_has_no_findings():
 
 def test_a_finding_names_the_line_of_what_is_wrong_and_what_mends_it():
     text = a_file(a_test("a"), with_assertions(an_assertion("output_equal"), id="b")).decode()
-    (finding,) = check_suites(MemoryTree({PATH: text.encode()}))
+    (finding,) = findings(MemoryTree({PATH: text.encode()}))
     assert finding == Finding(
         path=PATH,
         line=text[: text.index('"output_equal"')].count("\n") + 1,
@@ -74,13 +80,13 @@ def test_what_stands_beside_the_tests_is_held_to_the_schema():
 
 
 def test_a_broken_file_is_told_with_its_line():
-    (finding,) = check_suites(MemoryTree({PATH: b'{"tests": [\n{]}'}))
+    (finding,) = findings(MemoryTree({PATH: b'{"tests": [\n{]}'}))
     assert (finding.path, finding.line, finding.rule) == (PATH, 2, "json")
 
 
 def test_a_value_that_php_reads_otherwise_is_told_with_its_line():
     data = a_file(with_assertions(an_assertion("returns_value", expected=float("nan"))))
-    (finding,) = check_suites(MemoryTree({PATH: data}))
+    (finding,) = findings(MemoryTree({PATH: data}))
     assert (finding.rule, finding.line) == ("json", data[: data.index(b"NaN")].count(b"\n") + 1)
 
 
@@ -103,7 +109,7 @@ def test_a_misspelt_field_of_an_assertion_or_a_pattern_is_told_with_its_line():
     rest = {"type": "rest_response", "target": "/x", "expected_status": 200, "body_contain": "no"}
     patterns = {"forbidden_patterns": [{"pattern": "eval", "severty": "error"}]}
     data = a_file(a_test(runtime_checks={"assertions": [an_assertion(), rest]}, static_checks=patterns))
-    found = {finding.message: finding for finding in check_suites(MemoryTree({PATH: data}))}
+    found = {finding.message: finding for finding in findings(MemoryTree({PATH: data}))}
     misspelt = found["the field 'runtime_checks.assertions.body_contain' is not one of the format"]
     assert misspelt.mend == "did you mean 'body_contains' or 'body_not_contains'?"
     assert misspelt.line == data[: data.index(b"body_contain")].count(b"\n") + 1
@@ -123,15 +129,15 @@ def test_the_fields_that_are_known_are_those_of_the_schema():
 
 
 def test_a_glob_without_a_file_is_an_error_where_it_is_the_only_one():
-    (finding,) = check_suites(MemoryTree({}), ["suites/*.json"])
+    (finding,) = findings(MemoryTree({}), "suites/*.json")
     assert (finding.rule, finding.severity) == ("no-suites", "error")
-    (finding,) = check_suites(MemoryTree({PATH: a_file(a_test())}), ["**/*.json", "suites/*.json"])
+    (finding,) = findings(MemoryTree({PATH: a_file(a_test())}), "**/*.json", "suites/*.json")
     assert (finding.rule, finding.severity) == ("no-suites", "warning")
 
 
 def test_findings_come_in_the_order_of_path_and_line_whatever_the_rules_order():
     tree = MemoryTree({path: a_file(a_test(prompt=...), a_test(metadata=1)) for path in (PATH, "a.json")})
-    places = [(finding.path, finding.line) for finding in check_suites(tree, ["**"])]
+    places = [(finding.path, finding.line) for finding in findings(tree, "**")]
     assert places == sorted(places)
     assert {path for path, _ in places} == {PATH, "a.json"}
 
@@ -139,7 +145,7 @@ def test_findings_come_in_the_order_of_path_and_line_whatever_the_rules_order():
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_check_raise(data):
-    check_suites(MemoryTree({PATH: data}))
+    findings(MemoryTree({PATH: data}))
 
 
 # The published schema and the loader agree

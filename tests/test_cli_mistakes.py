@@ -106,7 +106,7 @@ def test_output_that_cannot_be_written_is_a_sentence_and_no_verdict(repository: 
 
 
 def test_output_that_is_closed_costs_the_output_only(repository: Path) -> None:
-    command = f"{sys.executable} -m refcompare check >&-"
+    command = f"{sys.executable} -m refcompare check --ignore constant-answer >&-"
     done = subprocess.run(["sh", "-c", command], cwd=repository, capture_output=True, text=True, env=ENV)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from refcompare.check import check_suites
+from refcompare.rules import check_suites
 from refcompare.execution import loader_rules
 from refcompare.execution.definition import definition, edited_fields
 from refcompare.execution.loader import load_source, read_source

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.check import check_suites
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.pipeline import reference_candidate
 from refcompare.results import Verdict
+from refcompare.rules import check_suites
 from refcompare.suites import load_suites
 from refcompare.wordpress.graders import installed_grader
 from refcompare.wordpress.native import NativeRuntime
@@ -38,7 +38,7 @@ def grader(site: Site, php: Php):
 
 def test_the_suite_is_valid_and_as_wide_as_it_says():
     assert not SUITE.invalid
-    assert not [finding for finding in check_suites(TREE) if finding.severity == "error"]
+    assert not [finding for finding in check_suites(TREE).findings if finding.severity == "error"]
     assert len(SUITE.tests) >= 80
     assert len({test.category for test in SUITE.tests}) >= 20
     assert sum(test.artifact_kind == "wp_plugin_files" for test in SUITE.tests) >= 12

@@ -80,6 +80,7 @@ class Eval:
     """One eval. ``repeat`` counts the trials on each arm; ``agents`` and ``variables`` span its matrix.
 
     ``path`` and ``line`` say where it is defined; ``digest`` is a hex SHA-256 over its definition.
+    ``check_ignore`` names rules of ``refcompare check`` that it leaves aside, each with the reason.
     """
 
     id: str
@@ -97,6 +98,7 @@ class Eval:
     repeat: int = DEFAULT_REPEAT
     checks: tuple[NamedCheck, ...] = ()
     rubric: Rubric | None = None
+    check_ignore: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -243,6 +245,7 @@ def _eval(document: Document, path: str, suite: str) -> Eval:
         repeat=int(value.get("repeat", DEFAULT_REPEAT)),
         checks=tuple(_checks(document)),
         rubric=_rubric(value.get("rubric")),
+        check_ignore=dict(value.get("check-ignore", {})),
     )
 
 

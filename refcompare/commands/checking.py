@@ -1,44 +1,216 @@
-"""``refcompare check``: validates suites without running them."""
+"""``refcompare check``: holds suites to their rules, and mends what can be mended without thinking."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from refcompare import check as checking
-from refcompare.arms import Choice, open_workbench
-from refcompare.report.words import plural
+from refcompare.agents.evals import EVAL_GLOBS
+from refcompare.arms import Choice, ResolvedTree, Workbench, open_workbench
+from refcompare.commands.running import processors
+from refcompare.errors import EnvironmentFailure, UsageError
+from refcompare.git import WORKTREE
+from refcompare.github import findings as github_report
+from refcompare.progress import Reporter
+from refcompare.report import findings as report
+from refcompare.rules import BY_NAME, Checked, Chosen, Finding, Suites, check, choose
+from refcompare.rules.fixing import MOST_ROUNDS, mend
+from refcompare.rules.state import leftovers
+from refcompare.wording import printable, quoted
+from refcompare.wordpress.releases import ensure_release, find_release
+from refcompare.wordpress.symbols import Symbols, symbols_of
+
+_RENDERERS: Mapping[str, Callable[[Checked, int], str]] = {
+    "text": report.render,
+    "json": report.render_json,
+    "github": github_report.render,
+}
 
 
-def check_ref(
-    start: Path, ref: str | None, suites: tuple[str, ...], config: Path | None, as_json: bool, out: TextIO
-) -> int:
-    """Validate the suites of a ref; the status is 1 where a finding is an error."""
-    with open_workbench(start, Choice(config=config, suites=suites)) as workbench:
-        tree = workbench.tree(ref)
-        findings = checking.check_suites(tree, workbench.globs)
-    if as_json:
-        shown = [
-            {
-                "path": finding.path,
-                "line": finding.line,
-                "rule": finding.rule,
-                "severity": finding.severity,
-                "message": finding.message,
-                "mend": finding.mend,
-            }
-            for finding in findings
+def check_ref(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
+    """Check the suites of a ref; the status is 1 where a finding is an error, or, if strict, anything."""
+    choice = Choice(
+        config=options["config"],
+        suites=tuple(options["suites"]),
+        wordpress=options["wordpress"],
+        runtime=options["runtime"],
+    )
+    with open_workbench(start, choice) as workbench, Reporter(quiet=options["quiet"]) as reporter:
+        chosen = choose(options["rule"], {*options["ignore"], *workbench.config.check.ignore})
+        words = _words(workbench, start, options["words"], options["ref"])
+        if options["fix"] and words.ref not in (None, WORKTREE):
+            raise UsageError(
+                f"--fix edits the files as they lie, not {quoted(words.ref or '')}: leave the ref out."
+            )
+        task = _Task(workbench, words, chosen, options, reporter)
+        checked, mended, refused = task.run()
+    for sentence in refused:
+        reporter.say(sentence)
+    out.write(_RENDERERS[options["form"]](checked, mended))
+    return int(checked.errors > 0 or (options["strict"] and bool(checked.findings)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is checked: a ref, None for the files as they lie, and paths in it, none for all."""
+
+    ref: str | None
+    paths: tuple[str, ...]
+
+
+def _words(workbench: Workbench, start: Path, words: Sequence[str], ref: str | None) -> _Words:
+    """Tell paths from a ref: beside ``--ref`` every word is a path, else one that is there on the disk."""
+    paths: list[str] = []
+    named = ref
+    for word in words:
+        if not word:
+            raise UsageError("PATH is empty; name a ref or a path, or leave the word out.")
+        if ref is not None or _exists(start / word):
+            paths.append(_relative(workbench, start, word))
+        elif named is None:
+            named = word
+        else:
+            raise UsageError(
+                f"There is no file or folder {quoted(word)}, and {quoted(named)} is taken for the ref to "
+                "check: one ref can be checked at a time."
+            )
+    return _Words(named, tuple(dict.fromkeys(paths)))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _relative(workbench: Workbench, start: Path, word: str) -> str:
+    """Give a path relative to the tree's root. Raises UsageError for one outside of it."""
+    root = workbench.repository.root
+    place = (start / word).absolute()
+    inside = place.parent.resolve() / place.name if place.name != ".." else place.resolve()
+    if root is None or inside == root.resolve():
+        return word.strip("/") if root is None else ""
+    try:
+        return inside.relative_to(root.resolve()).as_posix()
+    except ValueError:
+        raise UsageError(
+            f"{printable(word)} is outside of the repository at {printable(str(root))}."
+        ) from None
+
+
+class _Task:
+    """One check from its words to its findings."""
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        words: _Words,
+        chosen: Chosen,
+        options: Mapping[str, Any],
+        reporter: Reporter,
+    ) -> None:
+        self._workbench = workbench
+        self._words = words
+        self._chosen = chosen
+        self._options = options
+        self._reporter = reporter
+        self._symbols = self._release_symbols()
+
+    def run(self) -> tuple[Checked, int, tuple[str, ...]]:
+        """Give what was found, how many findings were mended, and which files were left as they are."""
+        mended = 0
+        refused: tuple[str, ...] = ()
+        suites = self._suites()
+        if self._options["fix"]:
+            mended, refused = self._mend(suites)
+            suites = self._suites()
+        measured = self._measure(suites) if self._options["run"] else None
+        return self._selected(check(suites, self._chosen, measured)), mended, refused
+
+    def _suites(self) -> Suites:
+        tree = self._workbench.tree(self._words.ref)
+        globs, eval_globs = self._globs(tree)
+        return Suites(tree, globs, self._symbols, eval_globs)
+
+    def _globs(self, tree: ResolvedTree) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give where suites and evals lie: where the settings say, and what was named itself.
+
+        Files that were not named are read too, since a prompt may be that of a test in another file.
+        """
+        named = set(self._words.paths).intersection(file.path for file in tree.files())
+        evals = tuple(sorted(path for path in named if path.endswith((".yaml", ".yml"))))
+        return (
+            (*self._workbench.globs, *sorted(named.difference(evals))),
+            (*EVAL_GLOBS, *evals),
+        )
+
+    def _selected(self, checked: Checked) -> Checked:
+        """Leave out what is about other paths than those that were named."""
+        paths = self._words.paths
+        if not paths or "" in paths:
+            return checked
+        kept = tuple(item for item in checked.findings if any(_covers(path, item.path) for path in paths))
+        return replace(checked, findings=kept)
+
+    def _mend(self, suites: Suites) -> tuple[int, tuple[str, ...]]:
+        """Edit and check again until nothing is left to edit."""
+        root = self._workbench.repository.root
+        if root is None:
+            raise UsageError("--fix needs a working tree, and this repository has none.")
+        count = 0
+        refused: tuple[str, ...] = ()
+        for _ in range(MOST_ROUNDS):
+            found = self._selected(check(suites, self._chosen))
+            done = mend(root, suites, found.findings)
+            count, refused = count + len(done.findings), done.refused
+            if not done.findings:
+                break
+            suites = self._suites()
+        return count, refused
+
+    def _release_symbols(self) -> Symbols | None:
+        """Give what the release defines, if it is here: a check fetches nothing but to run tests."""
+        asked = self._options["wordpress"] or self._workbench.config.wordpress
+        needed = [name for name in self._chosen.only if BY_NAME[name].needs == "release"]
+        if not self._options["run"]:
+            for name in self._chosen.only:
+                if BY_NAME[name].needs == "run":
+                    raise UsageError(f"The rule {quoted(name)} runs the tests: give --run.")
+        release = (
+            ensure_release(asked, progress=self._reporter.say)
+            if self._options["run"]
+            else find_release(asked)
+        )
+        if release is None and needed:
+            raise EnvironmentFailure(
+                f"The rule {quoted(needed[0])} reads the source of WordPress, which is not in the cache: "
+                "run `refcompare wordpress fetch`."
+            )
+        return None if release is None else symbols_of(release, self._reporter.say)
+
+    def _measure(self, suites: Suites) -> Iterator[Finding]:
+        """Run the tests that were named, and give what they leave on the site."""
+        paths = self._words.paths
+        subjects = [
+            subject
+            for subject in suites.subjects
+            if not paths or any(_covers(path, subject.file.path) for path in paths)
         ]
-        out.write(json.dumps({"findings": shown}, indent=2) + "\n")
-    else:
-        for finding in findings:
-            where = f"{finding.path}:{finding.line}"
-            out.write(f"{where}: {finding.severity}: {finding.message} [{finding.rule}]\n")
-            if finding.mend:
-                out.write(f"    {finding.mend}\n")
-        errors = sum(finding.severity == "error" for finding in findings)
-        warnings = len(findings) - errors
-        counted = f"{plural(errors, 'error')}, {plural(warnings, 'warning')}"
-        out.write(f"{counted}\n" if findings else "No findings.\n")
-    return 1 if any(finding.severity == "error" for finding in findings) else 0
+        if not self._chosen.has("leftover-state") or not subjects:
+            return iter(())
+        runtime = self._workbench.runtime(self._reporter.say)
+        jobs = self._options["jobs"] or self._workbench.config.jobs or processors()
+        self._reporter.begin("running", len(subjects))
+        measured = leftovers(subjects, runtime, self._workbench.config.limits, jobs, self._reporter.advance)
+        for test_id in measured.unjudged:
+            self._reporter.say(
+                f"{printable(test_id)}: its reference does not pass, so what it leaves was not compared"
+            )
+        return iter(measured.findings)
+
+
+def _covers(outer: str, path: str) -> bool:
+    return not outer or path == printable(outer) or path.startswith(f"{printable(outer)}/")

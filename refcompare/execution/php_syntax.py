@@ -170,6 +170,11 @@ class Source:
         """Give the text between two byte offsets of the parsed form."""
         return self._raw[start:end].decode("utf-8", "surrogatepass")
 
+    def columns(self, node: Node) -> tuple[int, int]:
+        """Give where a node's text starts and ends in ``code``, in characters from 0."""
+        start = len(self.slice(self._prefix, node.start_byte))
+        return start, start + len(self.text(node))
+
     def line(self, node: Node) -> int:
         """Give the line on which a node starts, from 1."""
         return node.start_point[0] + 1

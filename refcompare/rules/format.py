@@ -1,72 +1,48 @@
-"""Holds suites to the format and to the rules of good authoring; each rule is one function.
+"""Rules of the format: what keeps a file, a test or an eval from being read and graded.
 
-A rule yields findings and knows nothing of the others. To add one, write the function, give its
-findings the rule's name, and put it into the tuple for what it looks at: a test, a file, or all.
+One function may speak for several rules: the loader, which grading asks too, names what it refuses.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import jsonschema
 from jsonschema.exceptions import best_match
 
-from refcompare.agents.evals import EvalSet, load_evals
+from refcompare.agents.evals import EvalSet
 from refcompare.execution import definition
 from refcompare.execution.loader import SourceFile, SourceTest, unknown_fields
 from refcompare.execution.loader_json import Where
 from refcompare.execution.loader_rules import dotted, name_problem
 from refcompare.resources import schema_directory
-from refcompare.suites import DEFAULT_GLOBS, duplicate_message, sources
-from refcompare.tree import Tree
+from refcompare.rules.model import Finding, Rule, Severity
+from refcompare.suites import duplicate_message
 from refcompare.wording import alternatives, did_you_mean, kind, quoted
-
-Severity = Literal["error", "warning"]
 
 MOST_OF_A_KIND = 50
 """Findings that one rule gives for one test; whoever mends fifty runs the check again."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Finding:
-    """One thing that a rule objects to, with the line of its file (from 1) and what mends it.
-
-    An ``error`` keeps a test from being graded or breaks the format; a ``warning`` does neither.
-    """
-
-    path: str
-    line: int
-    rule: str
-    message: str
-    mend: str
-    severity: Severity = "error"
-
-
-def check_suites(tree: Tree, globs: Sequence[str] = DEFAULT_GLOBS) -> tuple[Finding, ...]:
-    """Check every file that ``globs`` name, by the order of path and line. Never raises for content."""
-    missing: list[str] = []
-    files = tuple(sources(tree, globs, missing))
-    evals = load_evals(tree)
-    anything = bool(files or evals.evals or evals.invalid)
-    findings = [_unmatched(glob, "warning" if anything else "error") for glob in missing]
+def findings(files: Sequence[SourceFile], evals: EvalSet) -> Iterator[Finding]:
+    """Give everything that keeps files, tests and evals from being used. Never raises for content."""
     for file in files:
         for file_rule in FILE_RULES:
-            findings.extend(file_rule(file))
+            yield from file_rule(file)
         for test in file.tests:
             for test_rule in TEST_RULES:
-                findings.extend(test_rule(file, test))
+                yield from test_rule(file, test)
     for suites_rule in SUITES_RULES:
-        findings.extend(suites_rule(files))
-    findings.extend(usable_evals(evals))
-    return tuple(sorted(set(findings)))
+        yield from suites_rule(files)
+    yield from usable_evals(evals)
 
 
-def _unmatched(glob: str, severity: Severity) -> Finding:
+def unmatched(glob: str, severity: Severity) -> Finding:
+    """Say that no file matches a glob."""
     mend = "mend the glob, or add tests there"
     return Finding(quoted(glob), 1, "no-suites", "no file matches this glob", mend, severity)
 
@@ -198,3 +174,16 @@ def _validator(part: str) -> jsonschema.Draft202012Validator:
     if part:
         schema = {"$ref": part, "$defs": schema["$defs"]}
     return jsonschema.Draft202012Validator(schema)
+
+
+_NAMES = (
+    *("json", "encoding", "no-tests", "no-suites", "file-size", "unreadable", "schema", "wrong-type"),
+    *("name", "duplicate-id", "artifact-kind", "no-reference", "plugin-files", "no-assertions"),
+    *("assertion-type", "assertion-field", "checks-nothing", "method", "pattern", "severity", "weight"),
+    "agent-eval",
+)
+
+RULES = (
+    *(Rule(name, "error", waivable=False) for name in _NAMES),
+    Rule("unknown-field", "warning"),
+)
