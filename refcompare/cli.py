@@ -144,6 +144,12 @@ agent_options = _options(
         metavar="USD",
         help="What all trials may cost.",
     ),
+    click.option(
+        "--record", type=Directory(), metavar="DIR", help="Also keep what models said to agents in DIR."
+    ),
+    click.option(
+        "--replay", type=Directory(), metavar="DIR", help="Ask no model: play what --record kept in DIR."
+    ),
     click.option("--trust", is_flag=True, help="Run eval_command of refcompare.yml unconfined."),
     click.option(
         "--suites-from",

@@ -10,6 +10,7 @@ from typing import Any
 
 from refcompare import store
 from refcompare.agents.boundary import find_boundary
+from refcompare.agents.cassettes import Cassettes, Conversation
 from refcompare.agents.crew import DEFAULT_AGENT, ModelCrew
 from refcompare.agents.evals import Eval, EvalSet, load_evals
 from refcompare.agents.harness import run_harness, run_trusted
@@ -48,13 +49,15 @@ class Harness:
 class Evaluation:
     """What is to run: the evals that each arm is held to, how, and sentences for the reader.
 
-    ``budget`` is in US dollars for all trials together, None for no limit.
+    ``budget`` is in US dollars for all trials together, None for no limit. ``cassettes`` are recorded, or
+    played instead of asking a model.
     """
 
     arms: tuple[ArmEvals, ArmEvals]
     plan: TrialPlan
     harness: Harness | None = None
     budget: float | None = None
+    cassettes: Cassettes | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -70,7 +73,20 @@ def prepare(
         harness = Harness(eval_command, trusted=bool(options.get("trust")))
     arms, notes = _choose(sides, options, needed=harness is None)
     plan = TrialPlan(jobs, options.get("repeat"), tuple(options.get("agent") or ()))
-    return Evaluation(arms, plan, harness, options.get("budget"), notes)
+    cassettes = _cassettes(options)
+    if cassettes is not None and cassettes.played:
+        notes = (*notes, "no model was asked: what models said was recorded, and was played again")
+    return Evaluation(arms, plan, harness, options.get("budget"), cassettes, notes)
+
+
+def _cassettes(options: Mapping[str, Any]) -> Cassettes | None:
+    record, replay = options.get("record"), options.get("replay")
+    if record is not None and replay is not None:
+        raise UsageError("--record and --replay exclude each other: record first, then replay.")
+    if replay is not None and not replay.is_dir():
+        raise UsageError(f"--replay: {replay} is no directory; give one that --record wrote.")
+    directory = record or replay
+    return None if directory is None else Cassettes(directory, played=replay is not None)
 
 
 def _choose(
@@ -161,8 +177,9 @@ def run_evals(
     trials: dict[str, tuple[Trial, ...]] = {arm.name: () for arm in arms}
     interrupted = False
     try:
-        with ModelCrew(usd=evaluation.budget) as crew:
+        with ModelCrew(usd=evaluation.budget, cassettes=evaluation.cassettes) as crew:
             workshop = Workshop(crew, boundary, runtime)
+            _see_that_all_was_recorded(evaluation, crew)
             trials = run_trials(arms, evaluation.plan, workshop, listener)
             if evaluation.harness is not None:
                 for arm in arms:
@@ -177,6 +194,20 @@ def run_evals(
     return compare_trials(base, head, notes=evaluation.notes), interrupted
 
 
+def _see_that_all_was_recorded(evaluation: Evaluation, crew: ModelCrew) -> None:
+    """Raise UsageError where there is no cassette of some trial, before any runs."""
+    cassettes = evaluation.cassettes
+    if cassettes is None or not cassettes.played:
+        return
+    for arm, case, number in planned(evaluation.arms, evaluation.plan):
+        path = cassettes.path(Conversation(arm, case.key, str(number)))
+        if crew.agent(case.agent).api is not None and not path.is_file():
+            raise UsageError(
+                f"--replay: trial {number} of {quoted(case.key)} on {arm} was not recorded, "
+                f"since there is no {path}: record it with --record, or ask for fewer trials with --repeat."
+            )
+
+
 def _harnessed(
     arm: ArmEvals, harness: Harness, crew: ModelCrew, workshop: Workshop, listener: _Recording
 ) -> tuple[Trial, ...]:
@@ -185,7 +216,7 @@ def _harnessed(
     if harness.trusted:
         data = run_trusted(arm.tree, harness.command, workshop.boundary)
     else:
-        with crew.any_door() as gateway:
+        with crew.any_door(Conversation(arm.name, "eval_command", "1")) as gateway:
             data = run_harness(arm.tree, harness.command, workshop.boundary, gateway)
     trials = read_promptfoo(data, f"what the eval_command wrote on {arm.name}")
     found = tuple(kept(trial, workshop.redactor.text, CAPS) for trial in trials)

@@ -664,6 +664,35 @@ def test_a_recorded_trial_is_played_again_without_the_model(tmp_path: Path):
         assert "no answer for turn 3" in missing.json["error"]["message"]
 
 
+def test_an_agent_that_does_not_wait_for_the_end_is_recorded_all_the_same(tmp_path: Path):
+    """As Codex does: it goes away once it has read the last event."""
+    over = threading.Event()
+
+    async def slow_to_end(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b'data: {"type":"response.completed","response":{"output":[],"usage":{}}}\n\n')
+        while not over.is_set():
+            await asyncio.sleep(0.01)
+        return response
+
+    path = tmp_path / "trial.jsonl"
+    with serving(slow_to_end) as url, Gateway([Upstream(Api.OPENAI, url, KEY)]) as gateway:
+        handle = gateway.open(record=Recorder(path, Redactor([])))
+        connection = client_of(handle).connect()
+        connection.request("POST", "/v1/responses", b'{"input":[],"stream":true}')
+        response = connection.getresponse()
+        assert b"response.completed" in response.readline()
+        response.close()
+        connection.close()
+        while not handle.usage.requests:
+            time.sleep(0.01)
+        handle.close()
+        over.set()
+    assert len(path.read_text().splitlines()) == 2
+    assert read_cassette(path).answer("/v1/responses", 0, has_tools=False, body=b"") is not None
+
+
 def test_playing_obeys_the_limits(tmp_path: Path):
     path = tmp_path / "trial.jsonl"
     with model_behind_gateway(says("One.")) as (gateway, _):

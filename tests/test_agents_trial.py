@@ -19,6 +19,7 @@ import yaml
 
 from refcompare.agents.boundary import Boundary, View
 from refcompare.agents.bubblewrap import BubblewrapBoundary
+from refcompare.agents.cassettes import Conversation
 from refcompare.agents.confined import run_confined
 from refcompare.agents.evals import Eval, read_eval
 from refcompare.agents.gateway import GatewayHandle
@@ -69,6 +70,9 @@ class ShellAgent:
     before: Callable[[Task], None] = lambda task: None
     tasks: list[Task] = field(default_factory=list)
 
+    def prepare(self) -> None:
+        """It needs nothing."""
+
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         self.tasks.append(task)
         self.before(task)
@@ -103,7 +107,9 @@ class Hands:
         return self.agents[spec]
 
     @contextmanager
-    def door(self, agent: Agent, limits: AgentLimits) -> Iterator[GatewayHandle | None]:
+    def door(
+        self, agent: Agent, limits: AgentLimits, conversation: Conversation
+    ) -> Iterator[GatewayHandle | None]:
         yield None
 
 

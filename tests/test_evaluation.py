@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from refcompare.agents.cassettes import Conversation
+from refcompare.agents.claude import ClaudeAgent
+from refcompare.agents.codex import CodexAgent
 from refcompare.agents.crew import ModelCrew
 from refcompare.agents.door import Upstream
 from refcompare.agents.interface import AgentLimits
@@ -28,8 +33,11 @@ from refcompare.sandbox import probe
 from refcompare.schemas import violation
 from refcompare.selection import Asked
 from refcompare.store import read_run, read_trials
-from tests.support_agents import KEY, client_of, says, script
+from refcompare.trials import Trial
+from tests.support_agents import KEY, client_of, fetched_or_skip, says, script
 from tests.support_git import Scratch, isolate
+
+TALK = Conversation("base", "logs", "1")
 
 pytestmark = pytest.mark.skipif(not probe().works, reason="no sandbox works here")
 
@@ -365,6 +373,154 @@ def test_a_dry_run_names_the_harness(harnessed):
     assert "eval_command, once for each ref, confined: python3 harness.py {output}" in page
 
 
+# ------------------------------------------------------------------ what is missing is said at once
+
+
+def test_a_program_that_is_missing_is_one_sentence_before_any_trial_starts(project, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("REFCOMPARE_CLAUDE", "/nowhere/claude")
+    with pytest.raises(EnvironmentFailure, match="REFCOMPARE_CLAUDE names /nowhere/claude, which is no exec"):
+        project.compare(agent=("claude",))
+    monkeypatch.delenv("REFCOMPARE_CLAUDE")
+    monkeypatch.setattr("shutil.which", lambda name, **more: None if name == "npm" else f"/usr/bin/{name}")
+    with pytest.raises(EnvironmentFailure, match="npm is not installed, and claude comes from npm"):
+        project.compare(agent=("claude",))
+    assert [read_trials(project.output, arm) for arm in ("base", "head")] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("command:./no-such-agent", "The agent's command names ./no-such-agent, and there is no such file"),
+        ("command:no-such-agent --fast", "starts no-such-agent, which is not among this machine's programs"),
+        ("replay:none.jsonl", "The stored trajectory none.jsonl cannot be read: No such file or directory"),
+    ],
+)
+def test_an_agent_of_ones_own_that_is_missing_is_told_at_once_too(project, agent, said):
+    with pytest.raises((EnvironmentFailure, UsageError), match=said):
+        project.compare(agent=(agent,))
+
+
+def test_the_grader_of_a_rubric_is_seen_to_before_any_trial_starts(project, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    project.evals({**EVAL, "rubric": {"criteria": ["It is kind."], "agent": "codex"}})
+    head = project.scratch.commit()
+    with pytest.raises(UsageError, match="set OPENAI_API_KEY"):
+        project.compare(head=head)
+
+
+# ----------------------------------------------------------------------- recorded and replayed
+
+ASKER = """\
+#!/usr/bin/python3
+# Asks its model twice, and does what it is told.
+import json, os, pathlib, sys, urllib.request
+
+said = [{"role": "user", "content": sys.stdin.read() + pathlib.Path("AGENTS.md").read_text()}]
+for turn in range(2):
+    body = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": said, "tools": [{"name": "Write"}]}
+    request = urllib.request.Request(
+        os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    answer = json.load(urllib.request.urlopen(request))["content"][0]["text"]
+    said += [{"role": "assistant", "content": answer}, {"role": "user", "content": "And now?"}]
+if "CHANGES.md" in said[0]["content"]:
+    pathlib.Path("CHANGES.md").write_text(answer)
+with open(os.environ["REFCOMPARE_TRAJECTORY"], "w") as file:
+    file.write(json.dumps({"type": "message", "text": answer}) + "\\n")
+"""
+
+
+CODEX_SAYS_ANEW = re.compile(r"^(Chunk ID|Wall time): .*\n", re.MULTILINE)
+"""Tools run anew in a replay, and Codex tells how long a command took and a number that it makes up."""
+
+
+def without_times(project: Project) -> list[Trial]:
+    """Give all that is kept of the trials, but for how long things took."""
+
+    def timeless(trial: Trial) -> Trial:
+        calls = tuple(
+            replace(call, seconds=None, duration=None, output=CODEX_SAYS_ANEW.sub("", call.output))
+            for call in trial.trajectory.calls
+        )
+        return replace(trial, trajectory=replace(trial.trajectory, calls=calls, seconds=None))
+
+    return [timeless(trial) for arm in ("base", "head") for trial in read_trials(project.output, arm)]
+
+
+def recorded_and_replayed(
+    project: Project, monkeypatch: pytest.MonkeyPatch, *turns: Any, **options: Any
+) -> str:
+    """Record a run against a scripted model, replay it without one, and give the page of the replay."""
+    tapes = project.output.parent / "tapes"
+    with ScriptedModel(script(*turns)) as model:
+        for name, address in (("ANTHROPIC", model.url), ("OPENAI", f"{model.url}/v1")):
+            monkeypatch.setenv(f"{name}_BASE_URL", address)
+            monkeypatch.setenv(f"{name}_API_KEY", KEY)
+        status, _ = project.compare(record=tapes, **options)
+        asked = model.requests
+    first = without_times(project)
+    kept = "".join(path.read_text() for path in tapes.rglob("*.jsonl"))
+    assert kept and KEY not in kept
+    for name in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.delenv(f"{name}_BASE_URL")
+        monkeypatch.delenv(f"{name}_API_KEY")
+    again, replayed = project.compare(replay=tapes, **options)
+    assert model.requests == asked, "nobody was asked"
+    assert without_times(project) == first
+    assert again == status
+    return replayed
+
+
+def test_a_run_that_was_recorded_is_replayed_without_a_model_and_comes_out_the_same(project, monkeypatch):
+    project.program.write_text(ASKER)
+    turns = [says("First.", usage={"input": 1000, "output": 10}), says("- A change.\n")]
+    page = recorded_and_replayed(
+        project, monkeypatch, *turns, agent=(f"command@anthropic:{project.program}",), repeat=2
+    )
+    assert "no model was asked: what models said was recorded" in " ".join(page.split())
+    (trial, _) = read_trials(project.output, "head")
+    assert trial.trajectory.usage.requests == 2
+    assert trial.trajectory.cost is not None and trial.trajectory.cost > 0
+    assert [item.path for item in trial.change.files] == ["CHANGES.md"]
+
+
+@pytest.mark.agents
+@pytest.mark.parametrize("agent", [ClaudeAgent(), CodexAgent()], ids=lambda agent: agent.name)
+def test_the_real_programs_are_replayed_too(project, monkeypatch, agent):
+    monkeypatch.delenv("REFCOMPARE_CACHE_DIR")
+    fetched_or_skip(agent)
+    read = {
+        "anthropic": {"name": "Read", "input": {"file_path": "/workspace/AGENTS.md"}},
+        "openai": {"name": "exec_command", "input": {"cmd": "cat AGENTS.md"}},
+    }
+    write = "grep -q CHANGES AGENTS.md && echo '- x' > CHANGES.md"
+    shell = {
+        "anthropic": {"name": "Bash", "input": {"command": write}},
+        "openai": {"name": "exec_command", "input": {"cmd": write}},
+    }
+    turns = [{"calls": [read]}, {"calls": [shell]}, says("Done.")]
+    page = recorded_and_replayed(project, monkeypatch, *turns, agent=(agent.name,), repeat=1)
+    assert "changed CHANGES.md" in page
+    (trial,) = read_trials(project.output, "head")
+    assert trial.trajectory.ending is Ending.DONE
+    assert [metric.outcome.value for metric in trial.metrics] == ["passed", "passed"]
+
+
+def test_a_trial_that_was_not_recorded_is_told_before_any_runs(project, monkeypatch):
+    project.program.write_text(ASKER)
+    agent = (f"command@anthropic:{project.program}",)
+    (project.output.parent / "tapes").mkdir()
+    with pytest.raises(UsageError, match="trial 1 of 'logs' on base was not recorded"):
+        project.compare(agent=agent, replay=project.output.parent / "tapes")
+    with pytest.raises(UsageError, match=r"--replay: .*none is no directory"):
+        project.compare(agent=agent, replay=project.output.parent / "none")
+    with pytest.raises(UsageError, match="--record and --replay exclude each other"):
+        project.compare(agent=agent, replay=project.output, record=project.output)
+
+
 # --------------------------------------------------------------------------------- the crew
 
 
@@ -391,7 +547,7 @@ def test_once_the_budget_of_the_run_is_used_up_the_gateway_says_whose_budget_it_
         address = {Api.ANTHROPIC: model.url, Api.OPENAI: f"{model.url}/v1"}
         with (
             ModelCrew(usd=1e-9, upstream=lambda api: Upstream(api, address[api], KEY)) as crew,
-            crew.any_door() as gateway,
+            crew.any_door(TALK) as gateway,
         ):
             assert gateway is not None
             assert client_of(gateway).messages(model="claude-opus-5-5").status == 400
@@ -408,16 +564,17 @@ def test_an_agent_is_made_once_and_a_trial_gets_a_door_of_its_own():
     with ModelCrew(default=spec, upstream=lambda api: Upstream(api, "https://localhost", KEY)) as crew:
         agent = crew.agent(None)
         assert crew.agent(spec) is agent
-        with crew.door(agent, AgentLimits()) as one, crew.door(agent, AgentLimits()) as other:
+        limits = AgentLimits()
+        with crew.door(agent, limits, TALK) as one, crew.door(agent, limits, TALK) as other:
             assert one is not None and other is not None
             assert one.socket != other.socket
         assert not one.socket.exists()
-        with crew.door(crew.agent("command:true"), AgentLimits()) as none:
+        with crew.door(crew.agent("command:true"), limits, TALK) as none:
             assert none is None
 
 
 def test_without_any_key_a_harness_gets_no_way_out(monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    with ModelCrew() as crew, crew.any_door() as gateway:
+    with ModelCrew() as crew, crew.any_door(TALK) as gateway:
         assert gateway is None

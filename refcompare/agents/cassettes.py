@@ -4,12 +4,15 @@ A cassette is JSON Lines: a header, then one exchange a line. A request is not k
 stays the same from run to run: its path, how many turns the model has had in its conversation, and
 whether tools were offered (a CLI asks for titles and summaries without them). Its digest tells
 apart requests that agree in that. Headers, keys and known secrets are not kept.
+
+What a model said is played again; the agent's own program runs anew, and so do its tools.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -21,6 +24,9 @@ from refcompare.errors import EnvironmentFailure, UsageError
 
 FORMAT = "refcompare-cassette"
 VERSION = 1
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,41 @@ class Recorder:
             raise EnvironmentFailure(
                 f"The cassette {self._path} cannot be written ({error.strerror}): choose another place."
             ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Which conversation of a run: on which arm, about which case, and ``name`` within that."""
+
+    arm: str
+    case: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cassettes:
+    """A directory with a cassette for each conversation of a run: they are recorded, or ``played`` again."""
+
+    directory: Path
+    played: bool = False
+
+    def path(self, conversation: Conversation) -> Path:
+        """Give where the cassette of a conversation lies. A case may be called anything."""
+        case = conversation.case
+        plain = _NO_NAME.sub("-", case)[:_LONGEST_NAME].strip("-.")
+        if plain != case:
+            plain = f"{plain}-{digest_of(case.encode('utf-8', 'surrogatepass'))[:8]}"
+        return self.directory / conversation.arm / plain / f"{conversation.name}.jsonl"
+
+    def open(self, conversation: Conversation) -> tuple[Recorder | None, Player | None]:
+        """Give what keeps a conversation, or what plays it.
+
+        Raises EnvironmentFailure where it cannot be kept, and UsageError where there is none to play.
+        """
+        path = self.path(conversation)
+        if self.played:
+            return None, read_cassette(path)
+        return Recorder(path, Redactor.from_environment()), None
 
 
 class Player:

@@ -72,6 +72,10 @@ class ClaudeAgent:
             Package("claude", self.version, spec, root, f"{root}/claude", EXECUTABLE_VARIABLE)
         )
 
+    def prepare(self) -> None:
+        """Fetch the program where it is not there yet; see Agent."""
+        self.program()
+
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         """Work on a task; see Agent. Raises EnvironmentFailure without a gateway or a program."""
         if gateway is None or Api.ANTHROPIC not in gateway.apis:

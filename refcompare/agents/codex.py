@@ -91,6 +91,10 @@ class CodexAgent:
             Package("codex", self.version, spec, root, f"{root}/bin/codex", EXECUTABLE_VARIABLE)
         )
 
+    def prepare(self) -> None:
+        """Fetch the program where it is not there yet; see Agent."""
+        self.program()
+
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         """Work on a task; see Agent. Raises EnvironmentFailure without a gateway or a program."""
         if gateway is None or Api.OPENAI not in gateway.apis:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from refcompare.agents.boundary import MODEL_URL, OUTBOX, WORKSPACE, Boundary, View
+from refcompare.agents.boundary import ENVIRONMENT, MODEL_URL, OUTBOX, WORKSPACE, Boundary, View
 from refcompare.agents.checks.shell import shell_line
 from refcompare.agents.gateway import GatewayHandle
 from refcompare.agents.interface import Task
@@ -39,6 +40,15 @@ class CommandAgent:
     line: tuple[str, ...]
     api: Api | None = None
     name: str = "command"
+
+    def prepare(self) -> None:
+        """See that the program and the files that the line names are there; see Agent."""
+        program = shown_files(self.line)[0][0]
+        if "/" not in program and shutil.which(program, path=ENVIRONMENT["PATH"]) is None:
+            raise EnvironmentFailure(
+                f"The agent's command starts {program}, which is not among this machine's programs in "
+                f"{ENVIRONMENT['PATH']}: install it there, or name a file as in `command:./{program}`."
+            )
 
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         """Work on a task; see Agent. Raises EnvironmentFailure where the program cannot be started."""

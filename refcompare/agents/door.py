@@ -93,6 +93,7 @@ class Door:
         self._record = record
         self._replay = replay
         self._under_way = asyncio.Semaphore(CONCURRENT)
+        self._keeping: list[asyncio.Future[None]] = []
 
     async def serve(self, path: Path) -> None:
         """Listen on a Unix socket at ``path``."""
@@ -105,8 +106,9 @@ class Door:
         await web.UnixSite(self._runner, str(path)).start()
 
     async def close(self) -> None:
-        """End the socket, and what is under way on it."""
+        """End the socket, and what is under way on it. Raises what keeping a conversation raised."""
         await self._runner.cleanup()
+        await asyncio.gather(*self._keeping)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         api = _api_of(request)
@@ -187,15 +189,16 @@ class Door:
         reader.feed(text.encode())
         reader.finish()
         self._ledger.charge(facts, reader, response.status, free=path == _FREE)
-        await self._keep(path, facts, body, response, text.encode())
+        self._keep(path, facts, body, response, text.encode())
         return web.Response(status=response.status, body=text.encode(), headers=_returned(response))
 
-    async def _keep(
+    def _keep(
         self, path: str, facts: RequestFacts, body: bytes, response: aiohttp.ClientResponse, data: bytes
     ) -> None:
         if self._record is not None:
             exchange = _exchange(path, facts, body, response, data)
-            await asyncio.get_running_loop().run_in_executor(None, self._record.keep, exchange)
+            loop = asyncio.get_running_loop()
+            self._keeping.append(loop.run_in_executor(None, self._record.keep, exchange))
 
     async def _stream(
         self,
@@ -226,14 +229,16 @@ class Door:
         except aiohttp.ClientPayloadError as error:
             self._ledger.note_error(f"the model's API broke off: {error}")
         finally:
-            # Also where the agent went away in the middle: it was charged for all the same.
+            # Also where the agent went away in the middle: it was charged for all the same. Some do so
+            # as soon as they have read the last event, without waiting for the end.
             reader.finish()
             self._ledger.charge(facts, reader, response.status, free=path == _FREE)
+            if whole or reader.complete:
+                self._keep(path, facts, body, response, bytes(kept))
         if not whole:
             if request.transport is not None:
                 request.transport.abort()
             return answer
-        await self._keep(path, facts, body, response, bytes(kept))
         await answer.write_eof()
         return answer
 

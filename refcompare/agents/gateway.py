@@ -185,10 +185,12 @@ class Gateway:
             if closed.is_set():
                 return
             closed.set()
-            self._loop.run(door.close())
-            shutil.rmtree(directory, ignore_errors=True)
-            with suppress(ValueError):
-                self._open.remove(handle)
+            try:
+                self._loop.run(door.close())
+            finally:
+                shutil.rmtree(directory, ignore_errors=True)
+                with suppress(ValueError):
+                    self._open.remove(handle)
 
         handle = GatewayHandle(apis, directory, ledger, close)
         ledger.on_stop = handle.stopped.set

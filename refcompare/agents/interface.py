@@ -56,6 +56,12 @@ class Agent(Protocol):
     def api(self) -> Api | None:
         """The wire format in which it talks to its model, None for one that needs no gateway."""
 
+    def prepare(self) -> None:
+        """Have at hand what a run takes, such as the agent's program. Called before any trial starts.
+
+        Raises EnvironmentFailure or UsageError with one sentence about what is missing.
+        """
+
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         """Let the agent work on a task, behind ``boundary``, and give what it did.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -98,9 +99,18 @@ def _own_program(path: Path, package: Package) -> Program:
             f"{package.variable} names {path}, which is no executable file: "
             "correct it, or unset it to use the one from npm."
         )
-    asked = subprocess.run([resolved, "--version"], capture_output=True, timeout=60, check=False)
+    return Program(resolved, resolved, _version_of(resolved, resolved.stat().st_mtime_ns))
+
+
+@functools.lru_cache
+def _version_of(program: Path, changed: int) -> str:
+    """Ask a program for its version, once as long as it has not ``changed``."""
+    try:
+        asked = subprocess.run([program, "--version"], capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
     version = re.search(r"\d+\.\d+\.\d+\S*", asked.stdout.decode("utf-8", "replace"))
-    return Program(resolved, resolved, version[0] if version else "unknown")
+    return version[0] if version else "unknown"
 
 
 def _install(package: Package, target: Path) -> None:

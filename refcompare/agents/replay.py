@@ -34,13 +34,15 @@ class ReplayAgent:
     name: str = "replay"
     api: Api | None = None
 
+    def prepare(self) -> None:
+        """See that a file whose name does not depend on the eval can be read; see Agent."""
+        if not _VARIABLE.search(self.path):
+            _bytes(Path(self.path))
+
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         """Give the trajectory. Raises UsageError for a file that is not there or holds none."""
         path = Path(_VARIABLE.sub(lambda found: _value(found[1], task), self.path))
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"The stored trajectory {path} cannot be read: {error.strerror}.") from error
+        data = _bytes(path)
         stored = _trial(data)
         if stored is not None:
             return stored
@@ -66,6 +68,13 @@ class ReplayAgent:
             error=account.error,
             model=account.model,
         )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"The stored trajectory {path} cannot be read: {error.strerror}.") from error
 
 
 def _value(name: str, task: Task) -> str:

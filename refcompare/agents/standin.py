@@ -32,6 +32,10 @@ class StandInAgent:
     name: str = "scripted"
     api: Api | None = None
 
+    def prepare(self) -> None:
+        """See that there is a Python to run it with; see Agent."""
+        python_inside()
+
     def run(self, task: Task, boundary: Boundary, gateway: GatewayHandle | None) -> Trajectory:
         """Work on a task; see Agent."""
         source = (Path(__file__).parent / "inside" / "standin.py").read_text("utf-8")

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from refcompare.agents.boundary import Boundary, View
 from refcompare.agents.capture import WorkspaceChange
+from refcompare.agents.cassettes import Conversation
 from refcompare.agents.checks.interface import CheckResult, CommandResult, Evidence
 from refcompare.agents.confined import run_confined
 from refcompare.agents.evals import RUBRIC, Case, Eval, Rubric, WorkspaceSpec, cases
@@ -50,8 +51,13 @@ class Crew(Protocol):
         Raises UsageError for a spec that nobody knows, and what is missing to run it.
         """
 
-    def door(self, agent: Agent, limits: AgentLimits) -> AbstractContextManager[GatewayHandle | None]:
-        """Open a trial's way to the agent's model; None for an agent that needs none."""
+    def door(
+        self, agent: Agent, limits: AgentLimits, conversation: Conversation
+    ) -> AbstractContextManager[GatewayHandle | None]:
+        """Open a trial's way to the agent's model; None for an agent that needs none.
+
+        ``conversation`` tells this way from the others of a run.
+        """
 
 
 class Listener(Protocol):
@@ -110,6 +116,10 @@ class _Job:
     number: int
     agent: Agent
 
+    def conversation(self, with_whom: str = "") -> Conversation:
+        """Name what is said to the model in this trial, by the agent or by another."""
+        return Conversation(self.arm.name, self.case.key, f"{self.number}{with_whom}")
+
 
 def planned(arms: Sequence[ArmEvals], plan: TrialPlan) -> tuple[tuple[str, Case, int], ...]:
     """Give every trial that a plan comes to, as the arm's name, the case and the trial's number, in order."""
@@ -131,8 +141,8 @@ def run_trials(
 ) -> dict[str, tuple[Trial, ...]]:
     """Run every trial of a plan and give the trials of each arm, by case and number.
 
-    An agent that cannot work on a trial makes that trial ungraded. Raises UsageError where an agent cannot
-    be had at all, before anything has run, and TrialsInterrupted on Ctrl-C.
+    An agent that cannot work on a trial makes that trial ungraded. Raises UsageError or EnvironmentFailure
+    where an agent cannot be had at all, before anything has run, and TrialsInterrupted on Ctrl-C.
     """
     by_name = {arm.name: arm for arm in arms}
     agents: dict[str | None, Agent] = {}
@@ -140,6 +150,8 @@ def run_trials(
     for name, case, number in planned(arms, plan):
         if case.agent not in agents:
             agents[case.agent] = workshop.crew.agent(case.agent)
+        if case.eval.rubric is not None and case.eval.rubric.agent is not None:
+            workshop.crew.agent(case.eval.rubric.agent)
         jobs.append(_Job(by_name[name], case, number, agents[case.agent]))
     order = {(job.arm.name, job.case.key, job.number): place for place, job in enumerate(jobs)}
     ended: dict[str, list[Trial]] = {arm.name: [] for arm in arms}
@@ -195,7 +207,7 @@ def _run(
     )
     try:
         with workspaces.of(_key(job), job.arm.tree) as arm, arm.trial() as place:
-            with workshop.crew.door(job.agent, item.limits) as gateway:
+            with workshop.crew.door(job.agent, item.limits, job.conversation()) as gateway:
                 task = Task(job.case.prompt, place.path, item.limits, variables=job.case.variables)
                 trajectory = job.agent.run(task, boundary, gateway)
                 trial = replace(trial, trajectory=_unless_broke(trajectory, gateway))
@@ -251,7 +263,7 @@ def _rubric(
     boundary: Boundary,
 ) -> CheckResult:
     agent = workshop.crew.agent(rubric.agent) if rubric.agent else job.agent
-    with workshop.crew.door(agent, LIMITS) as gateway:
+    with workshop.crew.door(agent, LIMITS, job.conversation("-rubric")) as gateway:
         return grade_rubric(rubric, job.case.prompt, change, workspace, Judge(agent, boundary, gateway))
 
 
