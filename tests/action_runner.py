@@ -127,7 +127,7 @@ class ActionRunner:
         self.run_id = 9000
         self.installs = False
         """Whether the install step runs; else the environment of the tests is put in its place."""
-        self._shared_cache = cache
+        self.shared_cache = cache
 
     def run(
         self,
@@ -271,8 +271,8 @@ class ActionRunner:
         }
 
     def _restore(self, given: dict[str, str]) -> dict[str, str]:
-        if self._shared_cache is not None and Path(given["path"].split()[0]).name == "releases":
-            return self._link_shared(given["path"].split(), self._shared_cache)
+        if self.shared_cache is not None and Path(given["path"].split()[0]).name == "releases":
+            return self._link_shared(given["path"].split(), self.shared_cache)
         prefixes = [given["key"], *given.get("restore-keys", "").split()]
         for prefix in prefixes:
             for key in sorted(self.caches, reverse=True):

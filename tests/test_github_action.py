@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -20,65 +18,13 @@ from cmarkgfm.cmark import Options as CmarkOptions
 from refcompare.demo import state_files
 from refcompare.github.inputs import Inputs, input_name
 from refcompare.github.runner import NO_COMMIT
-from refcompare.paths import cache_directory
 from refcompare.report.escape import marker
 from refcompare.wordpress.engine import docker_available
-from refcompare.wordpress.releases import DEFAULT_VERSION
 from refcompare.wordpress.site import Site
-from tests.action_runner import ACTION, ActionRunner, Command, Result, obeyed
+from tests.action_project import ONE, SUITE, Project, edited, head_files, open_project
+from tests.action_runner import ACTION, Command, Result, obeyed
 from tests.github_server import FORBIDDEN, TOKEN, Account, GitHubServer
-from tests.http_answers import serving
-from tests.support_git import Scratch, isolate
-
-SUITE = "datasets/suites/demo/execution"
-ONE: dict[str, Any] = {"runtime": "auto", "audit": "false", "options": "--confirm=1\n--changed"}
-"""Inputs for tests in which the grading itself is not the point."""
-
-
-class Project:
-    """A benchmark with a pull request on GitHub, and a runner with the usual shallow checkout."""
-
-    def __init__(self, directory: Path, github: GitHubServer) -> None:
-        self.github = github
-        self.remote = Scratch.create(directory / "remote")
-        self.remote.git("config", "uploadpack.allowAnySHA1InWant", "true")
-        self.base = self.remote.commit({**state_files("base"), "README.md": "a bench"})
-        self.runner = ActionRunner(github, directory / "runner", cache=cache_directory())
-
-    def open_pull(self, files: dict[str, bytes], number: int = 1, *, fork: str = "octo/bench") -> None:
-        """Push a branch with these files, and let GitHub merge it for the pull request's checks."""
-        self.remote.git("checkout", "-q", "-B", f"topic-{number}", self.base)
-        for path in state_files("base"):
-            if path not in files and files:
-                self.remote.git("rm", "-q", "--cached", path)
-                (self.remote.path / path).unlink()
-        self.head = self.remote.commit(dict(files), "the pull request")
-        self.remote.git("checkout", "-q", "--detach", self.base)
-        self.remote.git("merge", "-q", "--no-ff", "-m", "Merge", self.head)
-        self.merge = self.remote.git("rev-parse", "HEAD")
-        self.remote.git("update-ref", f"refs/pull/{number}/merge", self.merge)
-        self.remote.git("checkout", "-q", "main")
-        self.github.add_pull(number, head=self.head, base=self.base, fork=fork, branch=f"topic-{number}")
-
-    def checkout(self, ref: str) -> None:
-        """What actions/checkout leaves: one commit, detached."""
-        if self.runner.workspace.exists():
-            shutil.rmtree(self.runner.workspace)
-        scratch = Scratch.create(self.runner.workspace)
-        scratch.git("remote", "add", "origin", f"file://{self.remote.path}")
-        scratch.git("fetch", "-q", "--no-tags", "--depth=1", "origin", ref)
-        scratch.git("checkout", "-q", "--detach", "FETCH_HEAD")
-
-    def pull_event(self, number: int = 1, action: str = "synchronize") -> dict[str, Any]:
-        pull = self.github.pulls[number]
-        return {"action": action, "repository": {"default_branch": "main"}, "pull_request": pull}
-
-    def run_pull(self, number: int = 1, **inputs: Any) -> Result:
-        self.checkout(f"refs/pull/{number}/merge")
-        event = self.pull_event(number)
-        return self.runner.run(
-            "pull_request", event, sha=self.merge, ref=f"refs/pull/{number}/merge", **inputs
-        )
+from tests.support_git import isolate
 
 
 @pytest.fixture
@@ -88,34 +34,10 @@ def github() -> Iterator[GitHubServer]:
 
 
 @pytest.fixture
-def open_directory() -> Iterator[Path]:
-    """A directory that graders may enter, which run as another user where the tests run as root."""
-    with tempfile.TemporaryDirectory(prefix="refcompare-action-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture
-def project(
-    github: GitHubServer, open_directory: Path, monkeypatch: pytest.MonkeyPatch, site: Site
-) -> Project:
+def project(github: GitHubServer, monkeypatch: pytest.MonkeyPatch, site: Site) -> Iterator[Project]:
     """A project whose tests can be graded here; ``site`` skips where they cannot."""
-    isolate(monkeypatch, open_directory / "home")
-    return Project(open_directory, github)
-
-
-def head_files() -> dict[str, bytes]:
-    return state_files("head")
-
-
-def edited(category: str, change: dict[str, Any]) -> dict[str, bytes]:
-    """The base suite with the first test of a category changed."""
-    files = state_files("base")
-    path = f"{SUITE}/{category}.json"
-    suite = json.loads(files[path])
-    tests = suite["tests"] if isinstance(suite, dict) else suite
-    tests[0].update(change)
-    return {**files, path: json.dumps(suite, indent=2).encode()}
+    with open_project(github, monkeypatch) as found:
+        yield found
 
 
 @pytest.mark.wordpress
@@ -266,52 +188,6 @@ class TestPullRequest:
         inputs = {**ONE, "working_directory": "inner", "comment": "never", "fail_on": "none"}
         result = project.runner.run("pull_request", event, sha=project.merge, **inputs)
         assert result.status == 0 and not github.comments, result.log
-
-
-@pytest.mark.wordpress
-class TestOtherEvents:
-    def test_a_push_is_compared_with_the_commit_before(self, project: Project, github: GitHubServer) -> None:
-        after = project.remote.commit(dict(edited("hooks", {"prompt": "Reworded."})))
-        project.checkout("main")
-        event = {"before": project.base, "after": after, "repository": {"default_branch": "main"}}
-        result = project.runner.run("push", event, sha=after, ref="refs/heads/main", **ONE)
-        assert result.status == 0, result.log
-        assert "1 edited" in result.summary and "main before the push" in result.summary
-        assert not github.comments and result.outputs["comment-url"] == ""
-
-    def test_by_hand_with_refs_of_ones_own(self, project: Project) -> None:
-        project.remote.git("tag", "v1")
-        after = project.remote.commit(dict(edited("hooks", {"prompt": "Reworded."})))
-        project.checkout("main")
-        event = {"repository": {"default_branch": "main"}}
-        result = project.runner.run(
-            "workflow_dispatch", event, sha=after, ref="refs/heads/main", base="v1", **ONE
-        )
-        assert result.status == 0 and "1 edited" in result.summary, result.log
-
-
-@pytest.mark.wordpress
-def test_drift_is_told_in_one_issue_that_is_closed_when_all_is_well(
-    project: Project, github: GitHubServer
-) -> None:
-    offers = json.dumps({"offers": [{"version": DEFAULT_VERSION}]}).encode()
-    with serving(offers) as url:
-        project.runner.environment = {"REFCOMPARE_WORDPRESS_RELEASES_URL": url}
-        event = {"repository": {"default_branch": "main"}}
-        good, bad = project.base, edited("hooks", {"reference_solution": "function nothing() {}"})
-        for files in (bad, edited("hooks", {"prompt": "Reworded."})):
-            after = project.remote.commit(dict(files))
-            project.checkout("main")
-            result = project.runner.run(
-                "schedule", event, sha=after, ref="refs/heads/main", mode="drift", base=good, **ONE
-            )
-            assert result.status == 0, result.log
-    [issue] = github.issues.values()
-    assert (issue["state"], result.outputs["conclusion"]) == ("closed", "success")
-    assert (
-        "1 edited" in issue["body"] and f"WordPress {DEFAULT_VERSION}, which is the newest" in issue["body"]
-    )
-    assert "1 edited" in result.summary
 
 
 @pytest.mark.docker

@@ -42,6 +42,7 @@ _OPTIONS = (
 )
 _SECRETS = ("GITHUB_TOKEN", "GH_TOKEN")
 _SECONDS_A_DAY = 24 * 60 * 60
+_MERGE_RESULT = re.compile(r"refs/pull/\d+/merge")
 _URL_USER = re.compile(r"(?<=://)[^/@\s]+@")
 
 Say = Callable[[str], None]
@@ -163,7 +164,8 @@ class Checkout:
                     break
             if found:
                 return found
-        raise NotFound(f"Neither the checkout nor its remote has a commit {quoted(ref)}.")
+        why = " GitHub makes none for a pull request with conflicts." if _MERGE_RESULT.fullmatch(ref) else ""
+        raise NotFound(f"Neither the checkout nor its remote has a commit {quoted(ref)}.{why}")
 
     def parents(self, sha: str) -> tuple[str, ...]:
         """Give a commit's parents, also those that a shallow checkout hides."""
