@@ -160,6 +160,8 @@ class Sandbox:
 
     Every other path is absent, and what is not a writable mount or a tmpfs is read-only. There is
     a loopback interface of its own, on which ``internet`` sockets can be made, and nothing beyond.
+    ``first`` makes the command the sandbox's first process, which nothing inside can kill or stop,
+    instead of the child of one that reaps whatever loses its parent.
     ``more`` are arguments of bubblewrap that come after the mounts, while /dev and / can still be written.
     """
 
@@ -168,6 +170,7 @@ class Sandbox:
     directory: str = "/"
     proc: bool = False
     internet: bool = False
+    first: bool = False
     more: tuple[str, ...] = ()
 
     def arguments(self, seccomp_fd: int | None = None, *, staged: bool = False) -> list[str]:
@@ -179,7 +182,7 @@ class Sandbox:
             bubblewrap(), "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc",
             "--unshare-uts", "--unshare-cgroup-try", "--disable-userns", "--uid", "1000", "--gid",
             "1000", "--hostname", "sandbox", "--cap-drop", "ALL", "--die-with-parent",
-            "--new-session", "--clearenv",
+            "--new-session", "--clearenv", *(["--as-pid-1"] if self.first else []),
         ]  # fmt: skip
         for name, value in self.environment.items():
             line += ["--setenv", name, value]

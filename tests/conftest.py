@@ -1,14 +1,22 @@
-"""What the tests that need a real WordPress share: one PHP, one release, one installed site."""
+"""What the tests that need a real WordPress share: one PHP, one release, one installed site, two runtimes."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from refcompare.errors import EnvironmentFailure
+from refcompare.wordpress.docker import DockerRuntime
+from refcompare.wordpress.engine import docker_available
+from refcompare.wordpress.graders import Grader, installed_grader
+from refcompare.wordpress.image import Image, ensure_image
+from refcompare.wordpress.native import NativeRuntime
 from refcompare.wordpress.php import Php, find_php
 from refcompare.wordpress.releases import Release, ensure_release
 from refcompare.wordpress.site import Site, ensure_site
@@ -46,3 +54,42 @@ def site(release: Release, php: Php) -> Site:
     """The default release installed, in the user's cache; never to be written to."""
     with skipped_without_wordpress():
         return ensure_site(release, php)
+
+
+@pytest.fixture(scope="session")
+def grader() -> Grader:
+    """The grader that ships."""
+    return installed_grader()
+
+
+@pytest.fixture(scope="session")
+def native_runtime(site: Site, php: Php, grader: Grader) -> NativeRuntime:
+    """Workers in bubblewrap, on the machine's PHP."""
+    return NativeRuntime(site, php, grader)
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[None]:
+    """Skip where no engine answers, unless REFCOMPARE_REQUIRE_DOCKER=1 makes that a failure.
+
+    Tests look at everything that refcompare has in an engine, so one run at a time.
+    """
+    answer = docker_available()
+    if not answer.works and os.environ.get("REFCOMPARE_REQUIRE_DOCKER") == "1":
+        pytest.fail(answer.message)
+    if not answer.works:
+        pytest.skip(answer.message)
+    with FileLock(Path(tempfile.gettempdir()) / "refcompare-docker-tests.lock"):
+        yield
+
+
+@pytest.fixture(scope="session")
+def image(engine: None, site: Site, grader: Grader) -> Image:
+    """The default image. It stays in the engine, as WordPress stays in the cache."""
+    return ensure_image(site, grader, progress=print)
+
+
+@pytest.fixture(scope="session")
+def docker_runtime(image: Image) -> DockerRuntime:
+    """Workers in containers."""
+    return DockerRuntime(image)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from refcompare.errors import EnvironmentFailure
+from refcompare.execution import worker as worker_module
 from refcompare.execution.grading import GradingThread, invalid_record, record_of
 from refcompare.execution.model import Candidate, ExecutionTest, InvalidTest, Limits
 from refcompare.execution.worker import Ending, Outcome, _authentic, _proves, effective_assertions
 from refcompare.results import ErrorKind, Phase, Record, Verdict
+from refcompare.wordpress.graders import PROTOCOL
+from refcompare.wordpress.runtime import end_process, signalled
 
 TEST = ExecutionTest(
     "t-1",
@@ -230,6 +234,48 @@ class Missing:
 
     def start(self) -> Any:
         raise EnvironmentFailure("there is no PHP here")
+
+
+class Scripted:
+    """A runtime whose workers say that they are ready, take a candidate, and do what a shell script says."""
+
+    def __init__(self, script: str) -> None:
+        self._ready = json.dumps({"event": "ready", "protocol": PROTOCOL}, separators=(",", ":"))
+        self._script = script
+        self.started = 0
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.started += 1
+        command = ["/bin/sh", "-c", f"echo '{self._ready}'; read line; {self._script}"]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        end_process(process)
+
+    def ended_from_outside(self, process: subprocess.Popen[bytes]) -> str | None:
+        return signalled(process)
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "message"),
+    [
+        ("exit 1", ErrorKind.TAMPERED, "the worker died under this candidate 2 times: the worker ended"),
+        ("echo 1 2", ErrorKind.TAMPERED, "the worker died under this candidate 2 times: the worker answered"),
+        ("kill -9 $$", ErrorKind.INFRASTRUCTURE, "the worker died under this candidate 2 times, and not by"),
+        ("exec sleep 60", ErrorKind.TIMEOUT, "the worker itself did not answer within 0.2 s, 2 times"),
+    ],
+)  # fmt: skip
+def test_a_candidate_is_blamed_for_a_worker_only_where_nothing_else_can_have_ended_it(
+    script: str, kind: ErrorKind, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_GRACE_SECONDS", 0.2)
+    runtime = Scripted(script)
+    thread = GradingThread(runtime)  # type: ignore[arg-type]
+    record = thread.grade(TEST, CANDIDATE, Limits(seconds=0.2))
+    thread.close()
+    assert (record.verdict, record.error_kind, runtime.started) == (Verdict.ERROR, kind, 2)
+    assert str(record.message).startswith(message)
 
 
 def test_a_worker_that_cannot_start_is_a_failure_of_the_infrastructure() -> None:

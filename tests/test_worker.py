@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import signal
 import subprocess
-import time
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -431,6 +434,15 @@ def test_what_is_said_through_wp_cli_is_kept_too(grade: Callable[..., Record]) -
     assert record.output == "log\nSuccess: so\nWarning: but\nline\n"
 
 
+def test_an_honest_redirect_is_told_on_standard_error_and_goes_on(grade: Callable[..., Record]) -> None:
+    redirect = "function acme_go() { return wp_redirect( home_url( '/there' ) ); } fwrite( STDERR, 'said' );"
+    went = code(
+        "$to = null; add_filter( 'wp_redirect', function ( $url ) use ( &$to ) { $to = $url; return false; } ); acme_go(); return home_url( '/there' ) === $to;"
+    )
+    record = grade(redirect, went, code("return is_resource( STDERR ) && 3 === fwrite( STDERR, 'too' );"))
+    assert record.verdict is Verdict.PASS, record
+
+
 def test_output_that_is_no_text_is_made_text(grade: Callable[..., Record]) -> None:
     assert grade('echo "\\xff\\x00ok";').output == "?\x00ok"
 
@@ -512,10 +524,22 @@ def test_a_candidate_that_deletes_files_harms_nobody(grade: Callable[..., Record
     assert the_next_test_is_unharmed(grade)
 
 
-def test_a_worker_that_a_candidate_kills_is_replaced_and_costs_this_candidate_alone(
+def test_no_signal_of_a_candidate_reaches_the_worker(
     grade: Callable[..., Record], thread: GradingThread
 ) -> None:
-    record = grade("posix_kill( posix_getppid(), SIGKILL ); sleep( 1 );")
+    assert the_next_test_is_unharmed(grade)
+    before = thread.process_id()
+    signals = "array_diff( range( 1, 64 ), array( SIGPROF ) )"
+    kill = f"foreach ( {signals} as $signal ) {{ posix_kill( posix_getppid(), $signal ); }} usleep( 200000 );"
+    assert grade(kill).verdict is Verdict.PASS
+    assert thread.process_id() == before
+
+
+def test_a_worker_that_a_candidate_ends_is_replaced_and_costs_this_candidate_alone(
+    grade: Callable[..., Record],
+) -> None:
+    """By the one signal that PHP itself listens to: it says that a time limit is over."""
+    record = grade("posix_kill( posix_getppid(), SIGPROF ); sleep( 1 );")
     assert (record.verdict, record.error_kind) == (Verdict.ERROR, ErrorKind.TAMPERED)
     assert the_next_test_is_unharmed(grade)
 
@@ -529,15 +553,61 @@ def test_a_worker_that_dies_by_itself_costs_nobody_anything(
     assert the_next_test_is_unharmed(grade)
 
 
-def test_a_worker_that_a_candidate_stops_is_ended_by_the_deadline(
-    grade: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+def php_of(thread: GradingThread) -> int:
+    """The host's id of the PHP process that is a worker: what the sandbox's processes lead to."""
+    process = thread.process_id()
+    while children := Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        process = int(children[0])
+    return process
+
+
+def test_a_worker_that_hangs_is_replaced_and_its_candidate_graded_anew(
+    grade: Callable[..., Record], thread: GradingThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "_GRACE_SECONDS", 1.0)
-    started = time.monotonic()
-    record = grade("posix_kill( posix_getppid(), SIGSTOP ); sleep( 5 );", limits=replace(LIMITS, seconds=1))
-    assert (record.verdict, record.error_kind) == (Verdict.ERROR, ErrorKind.TIMEOUT)
-    assert time.monotonic() - started < 10
     assert the_next_test_is_unharmed(grade)
+    os.kill(php_of(thread), signal.SIGSTOP)
+    assert grade("", limits=replace(LIMITS, seconds=1)).verdict is Verdict.PASS
+
+
+def test_what_kills_a_worker_twice_from_outside_is_not_held_against_the_candidate(
+    grade: Callable[..., Record], thread: GradingThread
+) -> None:
+    assert the_next_test_is_unharmed(grade)
+    done = threading.Event()
+
+    def kill() -> None:
+        while not done.wait(0.1):
+            with contextlib.suppress(OSError, AttributeError, AssertionError):
+                os.kill(thread._worker.process_id, signal.SIGKILL)  # type: ignore[union-attr]
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        record = grade("sleep( 3 );")
+    finally:
+        done.set()
+        killer.join()
+    assert (record.verdict, record.error_kind) == (Verdict.ERROR, ErrorKind.INFRASTRUCTURE)
+    assert the_next_test_is_unharmed(grade)
+
+
+def test_an_assertion_is_not_run_where_nobody_waits_for_its_result(runtime: NativeRuntime) -> None:
+    process = runtime.start()
+    assert process.stdin is not None and process.stdout is not None
+    limits = {"seconds": 20, "memory": LIMITS.memory, "output": 1000}
+    request = {"id": 1, "nonce": "n", "setup": "", "code": "", "files": None, "limits": limits}
+    try:
+        assert json.loads(process.stdout.readline())["event"] == "ready"
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["event"] == "candidate"
+        process.stdin.close()  # and refcompare is gone
+        done = json.loads(process.stdout.readline())
+        assert (done["event"], done["signal"]) == ("done", signal.SIGKILL)
+        assert process.wait(timeout=10) == 0
+    finally:
+        runtime.stop(process)
 
 
 def test_a_worker_that_could_not_be_cleaned_is_replaced(

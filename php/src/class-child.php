@@ -16,6 +16,9 @@ final class Child {
 
 	/**
 	 * The file that keeps what a child writes to its standard streams, and what PHP died of.
+	 *
+	 * The worker is started with it for its own standard error, so that the constant STDERR is a
+	 * stream that a child can write to and that leads nowhere else.
 	 */
 	public const CAPTURE = '/scratch/output';
 
@@ -26,11 +29,18 @@ final class Child {
 	private const BEYOND_PHP_BYTES = 536870912;
 
 	/**
-	 * The standard streams of the child, which live as long as somebody holds them.
+	 * The child's standard input and output, which live as long as somebody holds them.
 	 *
 	 * @var list<resource|false>
 	 */
 	private static array $streams = array();
+
+	/**
+	 * Whether the worker is still booting, and what it prints has to be told.
+	 *
+	 * @var bool
+	 */
+	private static bool $booting = true;
 
 	/**
 	 * See to it that a child that exits or dies of a fatal error runs nothing more.
@@ -50,6 +60,7 @@ final class Child {
 			static function () use ( $parent ): void {
 				$self = \posix_getpid();
 				if ( $self === $parent ) {
+					self::tell_why_not_booted();
 					return;
 				}
 				\ini_set( 'memory_limit', '-1' ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed -- The next call may need a few bytes.
@@ -66,6 +77,22 @@ final class Child {
 	}
 
 	/**
+	 * In the parent: from here on standard output belongs to the protocol alone.
+	 */
+	public static function booted(): void {
+		self::$booting = false;
+	}
+
+	/**
+	 * Hand on what the worker said on standard error, where it ends before it has booted.
+	 */
+	private static function tell_why_not_booted(): void {
+		if ( self::$booting ) {
+			\fwrite( \STDOUT, (string) \file_get_contents( self::CAPTURE ) ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		}
+	}
+
+	/**
 	 * In the child: leave the worker's session and streams, and take on the limits.
 	 *
 	 * With no process to spare (RLIMIT_NPROC 0) the child can start neither a process nor a
@@ -78,10 +105,8 @@ final class Child {
 		\posix_setsid();
 		\fclose( \STDIN ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		\fclose( \STDOUT ); // phpcs:ignore WordPress.WP.AlternativeFunctions
-		\fclose( \STDERR ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		self::$streams = array(
 			\fopen( '/dev/null', 'r' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
-			\fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
 			\fopen( self::CAPTURE, 'a' ), // phpcs:ignore WordPress.WP.AlternativeFunctions
 		);
 		Console::begin( ...self::$streams );

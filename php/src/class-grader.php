@@ -188,12 +188,28 @@ final class Grader {
 	}
 
 	/**
+	 * Let the channel wait as long as it takes, whatever code that found its descriptor has set.
+	 *
+	 * @param \Socket $socket The channel.
+	 */
+	private static function unmute( \Socket $socket ): void {
+		$forever = array(
+			'sec'  => 0,
+			'usec' => 0,
+		);
+		\socket_set_block( $socket );
+		\socket_set_option( $socket, \SOL_SOCKET, \SO_RCVTIMEO, $forever );
+		\socket_set_option( $socket, \SOL_SOCKET, \SO_SNDTIMEO, $forever );
+	}
+
+	/**
 	 * Send one line.
 	 *
 	 * @param \Socket $socket The channel.
 	 * @param string  $line   The line, without its end.
 	 */
 	private static function send( \Socket $socket, string $line ): void {
+		self::unmute( $socket );
 		$rest = $line . "\n";
 		while ( '' !== $rest ) {
 			$sent = \socket_write( $socket, $rest );
@@ -210,6 +226,7 @@ final class Grader {
 	 * @param \Socket $socket The channel.
 	 */
 	private static function receive( \Socket $socket ): string {
+		self::unmute( $socket );
 		$line = '';
 		while ( ! \str_ends_with( $line, "\n" ) && \strlen( $line ) < self::MAX_PHASE_TWO ) {
 			$chunk = '';

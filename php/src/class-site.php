@@ -24,7 +24,9 @@ final class Site {
 	private const BOOT_DIR = '/scratch/boot';
 
 	/**
-	 * Where the site's own wp-content lies where it could not be mounted file by file (containers).
+	 * Where the files lie that a clean wp-content and its plugins and themes hold directly.
+	 *
+	 * They are copied, since a container's image cannot be mounted file by file.
 	 */
 	private const CONTENT_SOURCE = '/site-content';
 
@@ -44,7 +46,7 @@ final class Site {
 	private static array $baseline = array();
 
 	/**
-	 * Descriptors of files that were open when the worker had booted, such as WP-CLI's archive.
+	 * Descriptors of files that were open when the worker had booted: standard error, WP-CLI's archive.
 	 *
 	 * @var list<int>
 	 */
@@ -61,12 +63,11 @@ final class Site {
 	 * Before WordPress boots: a writable copy of the database, and wp-content where it is empty.
 	 */
 	public static function prepare(): void {
+		\umask( 0022 );
 		\mkdir( self::BOOT_DIR );
 		\copy( self::SNAPSHOT, self::BOOT_DIR . '/wordpress.sqlite' );
 		\chmod( self::BOOT_DIR . '/wordpress.sqlite', 0600 );
-		if ( \is_dir( self::CONTENT_SOURCE ) && ! \file_exists( self::CONTENT . '/db.php' ) ) {
-			self::copy_tree( self::CONTENT_SOURCE, self::CONTENT );
-		}
+		self::copy_tree( self::CONTENT_SOURCE, self::CONTENT );
 	}
 
 	/**
@@ -128,7 +129,7 @@ final class Site {
 				self::$baseline[ $directory ][ $name ] = self::identity( "$directory/$name" );
 			}
 		}
-		for ( $descriptor = 3; $descriptor < self::DESCRIPTORS; $descriptor++ ) {
+		for ( $descriptor = 2; $descriptor < self::DESCRIPTORS; $descriptor++ ) {
 			$file = @\fopen( 'php://fd/' . $descriptor, 'r' ); // phpcs:ignore WordPress.PHP.NoSilencedErrors, WordPress.WP.AlternativeFunctions -- Most are not open.
 			if ( false !== $file && 'STDIO' === \stream_get_meta_data( $file )['stream_type'] ) {
 				self::$descriptors[] = $descriptor;
@@ -169,6 +170,9 @@ final class Site {
 				return false;
 			}
 			\touch( $directory, 0, 0 );
+		}
+		if ( ! \ftruncate( \STDERR, 0 ) ) {
+			return false;
 		}
 		foreach ( self::$descriptors as $descriptor ) {
 			$file = \fopen( 'php://fd/' . $descriptor, 'r' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
@@ -223,13 +227,25 @@ final class Site {
 	}
 
 	/**
-	 * What makes a file the same file: device, inode and mode.
+	 * What makes a file the same file: device, inode and mode, and for one that can be written to
+	 * also its times and content.
+	 *
+	 * Reading one leaves no sign: it was read when its identity was taken first, and only the
+	 * first reading after a change is noted as its time of access.
 	 *
 	 * @param string $path Absolute path.
 	 */
 	private static function identity( string $path ): string {
+		$regular = \is_file( $path ) && ! \is_link( $path ) && Child::CAPTURE !== $path;
+		$content = $regular ? \md5_file( $path ) : '';
+		\clearstatcache();
 		$facts = \lstat( $path );
-		return false === $facts ? '' : $facts['dev'] . ':' . $facts['ino'] . ':' . $facts['mode'];
+		if ( false === $facts ) {
+			return '';
+		}
+		$identity = array( $facts['dev'], $facts['ino'], $facts['mode'] );
+		$times    = $regular ? array( $facts['mtime'], $facts['ctime'], $facts['atime'] ) : array();
+		return \implode( ':', array( ...$identity, ...$times, $content ) );
 	}
 
 	/**
@@ -256,7 +272,7 @@ final class Site {
 	}
 
 	/**
-	 * Copy a directory's files and directories.
+	 * Copy a directory's files and directories, with the times of the files.
 	 *
 	 * @param string $source Absolute path.
 	 * @param string $target Absolute path of an existing directory.
@@ -270,6 +286,7 @@ final class Site {
 				self::copy_tree( "$source/$name", "$target/$name" );
 			} else {
 				\copy( "$source/$name", "$target/$name" );
+				\touch( "$target/$name", (int) \filemtime( "$source/$name" ) );
 			}
 		}
 	}

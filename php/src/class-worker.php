@@ -18,7 +18,7 @@ namespace Refcompare;
  *   out {"event":"ready", …versions}
  *   in  {"id", "nonce", "setup", "code", "files", "limits":{"seconds","memory","output"}}
  *   out {"event":"candidate","id","data"}       the child's first line, or
- *   in  {"static_checks","assertions","teardown","secret"}, or {"abort":true}
+ *   in  {"static_checks","assertions","teardown","secret"}, or {"abort":true}; the end of input aborts too
  *   out {"event":"verdict","id","data"}         the child's second line
  *   out {"event":"done","id","status","signal","timeout","clean","stderr"}
  */
@@ -43,6 +43,7 @@ final class Worker {
 		\mt_srand( 1 );
 		\posix_setrlimit( \POSIX_RLIMIT_CORE, 0, 0 );
 		Site::remember();
+		Child::booted();
 		\ini_set( 'display_errors', '0' ); // phpcs:ignore WordPress.PHP.IniSet -- From here on nobody reads standard error.
 		self::say(
 			array(
@@ -81,7 +82,6 @@ final class Worker {
 		$limit   = $started + (int) ( $asked['limits']['seconds'] * 1e9 );
 		$pair    = array();
 		\socket_create_pair( \AF_UNIX, \SOCK_STREAM, 0, $pair );
-		\file_put_contents( Child::CAPTURE, '' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		$capture = \fopen( Child::CAPTURE, 'r' ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		$child   = \pcntl_fork();
 		if ( 0 === $child ) {
@@ -112,7 +112,7 @@ final class Worker {
 				)
 			);
 			$second  = (string) \fgets( \STDIN, self::MAX_LINE );
-			$refused = \str_starts_with( $second, '{"abort"' );
+			$refused = ! \str_ends_with( $second, "\n" ) || \str_starts_with( $second, '{"abort"' );
 			if ( ! $refused ) {
 				self::write( $pair[0], $second, $limit );
 				$second = '';
@@ -129,10 +129,10 @@ final class Worker {
 				}
 			}
 		}
-		$end   = self::reap( $child, $timeout || $refused );
-		$clean = Site::restore();
-		$text  = (string) \stream_get_contents( $capture, self::MAX_CAPTURE );
+		$end  = self::reap( $child, $timeout || $refused );
+		$text = (string) \stream_get_contents( $capture, self::MAX_CAPTURE );
 		\fclose( $capture ); // phpcs:ignore WordPress.WP.AlternativeFunctions
+		$clean = Site::restore();
 		self::say(
 			array(
 				'event'   => 'done',

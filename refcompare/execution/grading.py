@@ -33,8 +33,12 @@ class GradingThread:
         self._aborted = False
 
     def grade(self, test: ExecutionTest, candidate: Candidate, limits: Limits, attempt: int = 1) -> Record:
-        """Grade a candidate; every failure of the environment becomes an ``infrastructure`` record."""
-        died = WorkerDied("the worker could not be started")
+        """Grade a candidate; every failure of the environment becomes an ``infrastructure`` record.
+
+        A worker that dies or hangs is replaced and the candidate graded anew. The candidate is blamed
+        only where that happens again and nothing outside of the worker has ended either.
+        """
+        cause: str | None = None
         for _ in range(_TRIES):
             try:
                 outcome = self._ready().grade(test, candidate, limits)
@@ -42,9 +46,7 @@ class GradingThread:
                 self.close()
                 if self._aborted:
                     return _error(test, candidate, attempt, ErrorKind.INFRASTRUCTURE, "the run was stopped")
-                died = error
-                if error.stuck:
-                    break
+                died, cause = error, cause or error.cause
                 continue
             except EnvironmentFailure as failure:
                 return _error(test, candidate, attempt, ErrorKind.INFRASTRUCTURE, str(failure))
@@ -52,8 +54,11 @@ class GradingThread:
                 message = f"the test or the candidate is too large: {large}"
                 return _error(test, candidate, attempt, ErrorKind.INVALID, message)
             return record_of(test, candidate, outcome, attempt)
+        if cause is not None:
+            message = f"the worker died under this candidate {_TRIES} times, and not by itself: {cause}"
+            return _error(test, candidate, attempt, ErrorKind.INFRASTRUCTURE, message)
         if died.stuck:
-            message = f"the candidate stopped the worker itself from answering within {limits.seconds:g} s"
+            message = f"the worker itself did not answer within {limits.seconds:g} s, {_TRIES} times"
             return _error(test, candidate, attempt, ErrorKind.TIMEOUT, message)
         message = f"the worker died under this candidate {_TRIES} times: {died}"
         return _error(test, candidate, attempt, ErrorKind.TAMPERED, message)

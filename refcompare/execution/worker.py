@@ -31,11 +31,15 @@ _token = secrets.token_hex
 
 
 class WorkerDied(Exception):
-    """The worker ended, stopped answering, or answered nonsense; it must be replaced."""
+    """The worker ended, stopped answering, or answered nonsense; it must be replaced.
 
-    def __init__(self, message: str, *, stuck: bool = False) -> None:
+    ``stuck`` says that it did not answer, ``cause`` what ended it where that was outside of it.
+    """
+
+    def __init__(self, message: str, *, stuck: bool = False, cause: str | None = None) -> None:
         super().__init__(message)
         self.stuck = stuck
+        self.cause = cause
 
 
 class TooLarge(Exception):
@@ -166,6 +170,9 @@ class Worker:
         except BlockingIOError:
             return ""
 
+    def _ended(self) -> WorkerDied:
+        return WorkerDied("the worker ended", cause=self._runtime.ended_from_outside(self._process))
+
     def _send(self, line: bytes, deadline: float) -> None:
         assert self._process.stdin is not None
         descriptor = self._process.stdin.fileno()
@@ -181,7 +188,7 @@ class Worker:
                 except BlockingIOError:
                     continue
                 except BrokenPipeError as error:
-                    raise WorkerDied("the worker ended") from error
+                    raise self._ended() from error
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         try:
@@ -207,7 +214,7 @@ class Worker:
                 except BlockingIOError:
                     continue
                 if not chunk:
-                    raise WorkerDied("the worker ended")
+                    raise self._ended()
                 self._buffer += chunk
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]

@@ -1,6 +1,6 @@
 <?php
 /**
- * Runs in a container before the worker: checks the boundary, and lays out wp-content.
+ * Runs in a container before the worker: checks the boundary.
  *
  * Passed to `php -r` with the directories in wp-content that are mounted. It comes from
  * refcompare itself and never from a ref, since it says whether what follows may run.
@@ -36,15 +36,6 @@ $below = fn( string $directory ) => new RecursiveIteratorIterator(
 	new RecursiveDirectoryIterator( $directory, FilesystemIterator::SKIP_DOTS ),
 	RecursiveIteratorIterator::SELF_FIRST
 );
-
-// Files that lie directly in a writable directory cannot be mounted from an image. They keep their
-// times, so that every worker looks the same.
-foreach ( $below( '/site-content' ) as $path => $file ) {
-	$target = '/site/wp-content' . substr( $path, strlen( '/site-content' ) );
-	if ( $file->isFile() && ! ( copy( $path, $target ) && touch( $target, $file->getMTime() ) ) ) {
-		exit( 1 );
-	}
-}
 
 // The first reading of a file changes its access time, and would tell one candidate of another.
 foreach ( array_slice( $argv, 1 ) as $directory ) {

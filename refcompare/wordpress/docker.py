@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
-import shlex
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +26,13 @@ from refcompare.wordpress.engine import (
 )
 from refcompare.wordpress.image import Image
 from refcompare.wordpress.php_settings import php_settings
-from refcompare.wordpress.runtime import WORKER_ENVIRONMENT, WRITABLE_BYTES, end_process, worker_command
+from refcompare.wordpress.runtime import (
+    ENTER,
+    WRITABLE_BYTES,
+    end_process,
+    signalled,
+    worker_command,
+)
 
 CANDIDATE_BYTES = 512 * 1024 * 1024
 """What one candidate may use of memory where nothing else is said, as in ``Limits``."""
@@ -45,10 +50,11 @@ _PREPARATION = Path(__file__).with_name("container.php").read_text(encoding="utf
 
 # The shell makes room for the worker, which so becomes the container's first process: no signal
 # of a candidate's can end or stop that one. Nothing else may run beside it, since a program that
-# its user can read (an init, a shell) could be written to through /proc. The environment is made
-# anew, since engines and base images add to it.
-_ENVIRONMENT = " ".join(f"{name}={shlex.quote(value)}" for name, value in WORKER_ENVIRONMENT.items())
-_ENTRY = f'"$1" -n -r "$0" -- %s && exec env -i {_ENVIRONMENT} PWD=/scratch "$@"'
+# its user can read (an init, a shell) could be written to through /proc.
+_ENTRY = f'"$1" -n -r "$0" -- %s && {ENTER}'
+
+_ENGINE_STATUSES = (125, 126, 127)
+"""What ``docker start`` ends with where it was the engine that failed, and not the container."""
 
 _live: dict[str, int] = {}
 """The containers that this process must end: name => id of the process, since a fork inherits them."""
@@ -103,6 +109,11 @@ class DockerRuntime:
         assert isinstance(process.args, list)
         _remove(process.args[-1])
 
+    def ended_from_outside(self, process: subprocess.Popen[bytes]) -> str | None:
+        """Say how a container was ended; ``docker`` has statuses of its own for an engine that went away."""
+        signal = signalled(process)
+        return "the Docker engine went away" if process.poll() in _ENGINE_STATUSES else signal
+
     def _create(self, name: str) -> None:
         try:
             docker_after_restart("create", "--name", name, *self._options(), self.image.id, *self._command())
@@ -116,10 +127,9 @@ class DockerRuntime:
 
     def _command(self) -> list[str]:
         php = self.image.php
-        line = worker_command(php.binary)
         settings = php_settings(php.extensions, php.extension_directory)
         entry = _ENTRY % " ".join(self.image.protected)
-        return ["-c", entry, _PREPARATION, line[0], "-n", *settings, *line[1:]]
+        return ["-c", entry, _PREPARATION, *worker_command(php.binary, settings)]
 
     def _options(self) -> list[str]:
         memory = str(self.memory + _PARENT_BYTES + WRITABLE_BYTES * len(_WRITABLE))

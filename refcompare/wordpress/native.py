@@ -12,7 +12,14 @@ from refcompare.sandbox import Mount, Sandbox, can_forbid_execution
 from refcompare.wordpress.graders import Grader
 from refcompare.wordpress.php import Php
 from refcompare.wordpress.php_settings import extension_lines, php_settings
-from refcompare.wordpress.runtime import WORKER_ENVIRONMENT, WRITABLE_BYTES, end_process, worker_command
+from refcompare.wordpress.runtime import (
+    ENTER,
+    WORKER_ENVIRONMENT,
+    WRITABLE_BYTES,
+    end_process,
+    signalled,
+    worker_command,
+)
 from refcompare.wordpress.site import Site
 
 
@@ -47,24 +54,32 @@ class NativeRuntime:
                 "system does not let the sandbox forbid it (bubblewrap may not mount): use PHP 8.3 or "
                 "older, or `--runtime docker`"
             )
-        line = worker_command(str(self.php.binary))
-        command = [line[0], "-n", *php_settings(extension_lines(self.php), self.php.extension_directory)]
+        settings = php_settings(extension_lines(self.php), self.php.extension_directory)
+        command = worker_command(str(self.php.binary), settings)
         return Sandbox(
             mounts=self._mounts(),
             environment=WORKER_ENVIRONMENT,
             directory="/scratch",
-        ).start([*command, *line[1:]])
+            first=True,
+        ).start(["/bin/sh", "-c", ENTER, "sh", *command])
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a worker; its namespace goes with it."""
         end_process(process)
+
+    def ended_from_outside(self, process: subprocess.Popen[bytes]) -> str | None:
+        """Say which signal ended the sandbox; none of a candidate's can."""
+        return signalled(process)
 
     def _loads_native_code(self) -> bool:
         """Whether PHP itself offers to load native code from any file: Pdo\\Sqlite::loadExtension()."""
         return tuple(int(part) for part in self.php.series.split(".")) >= (8, 4)
 
     def _mounts(self) -> tuple[Mount, ...]:
-        """The site read-only, with a fresh wp-content over it that holds the site's own entries."""
+        """The site read-only, with a fresh wp-content over it that holds the site's own directories.
+
+        Files that lie directly in a writable directory are for the worker to copy, as in a container.
+        """
         content = self.site.root / "wp-content"
         mounts = [
             Mount("/scratch", size=WRITABLE_BYTES),
@@ -87,7 +102,9 @@ class NativeRuntime:
                 continue
             else:
                 inner = [(entry.name, entry)]
-            mounts += [Mount(f"/site/wp-content/{name}", path) for name, path in inner]
+            for name, path in inner:
+                above = "/site/wp-content" if path.is_dir() else "/site-content"
+                mounts.append(Mount(f"{above}/{name}", path))
         return tuple(mounts)
 
     def _php_mount(self) -> Mount:

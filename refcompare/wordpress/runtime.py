@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from refcompare.results import Environment
@@ -19,6 +20,14 @@ WORKER_ENVIRONMENT: Mapping[str, str] = {
     "REFCOMPARE_DB_DIR": "/scratch/boot",
 }
 """All of a worker's environment variables."""
+
+
+_ASSIGNMENTS = " ".join(f"{name}={shlex.quote(value)}" for name, value in WORKER_ENVIRONMENT.items())
+
+ENTER = f'exec env -i {_ASSIGNMENTS} PWD=/scratch "$@" 2>>/scratch/output'
+"""What a shell inside does with a worker's command: it makes room for it in an environment made anew,
+since runtimes add to theirs. Standard error goes into the file that keeps what a candidate prints
+there (see php/src/class-child.php), so that candidates share that stream with nobody outside."""
 
 
 class Runtime(Protocol):
@@ -37,11 +46,20 @@ class Runtime(Protocol):
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a worker and everything in it, at once, and collect it. Safe to call twice."""
 
+    def ended_from_outside(self, process: subprocess.Popen[bytes]) -> str | None:
+        """Say in a clause what ended a worker, where it was nothing inside; None where it ended by itself.
 
-def worker_command(php: str) -> list[str]:
+        ``process`` has closed its streams. A worker is the first process of its namespace, so no signal
+        from inside can end it.
+        """
+
+
+def worker_command(php: str, settings: Sequence[str]) -> list[str]:
     """Give the command inside a runtime that boots WordPress and starts the worker."""
     return [
         php,
+        "-n",
+        *settings,
         "/wp-cli.phar",
         "--path=/site",
         "--require=/grader/boot.php",
@@ -51,6 +69,16 @@ def worker_command(php: str) -> list[str]:
         "/grader/worker.php",
         "--use-include",
     ]
+
+
+def signalled(process: subprocess.Popen[bytes], seconds: float = 5.0) -> str | None:
+    """Say which signal ended a process that is about to be gone, as a shell writes it; None for no signal."""
+    try:
+        status = process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    number = -status if status < 0 else status - 128
+    return f"it was ended by signal {number}" if 0 < number < 65 else None
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

@@ -2,55 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from refcompare.execution.grading import GradingThread
 from refcompare.wordpress.docker import DockerRuntime
-from refcompare.wordpress.engine import KIND_LABEL, OWNER_LABEL, docker, docker_available, reap
-from refcompare.wordpress.graders import Grader, installed_grader
-from refcompare.wordpress.image import Image, ensure_image
+from refcompare.wordpress.engine import KIND_LABEL, OWNER_LABEL, docker, reap
+from refcompare.wordpress.image import Image
 from refcompare.wordpress.owners import is_gone, this_process
-from refcompare.wordpress.site import Site
 from tests.docker.support import grading, until
-
-REQUIRED = os.environ.get("REFCOMPARE_REQUIRE_DOCKER") == "1"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _engine() -> Iterator[None]:
-    """Skip where no engine answers, unless REFCOMPARE_REQUIRE_DOCKER=1 makes that a failure.
-
-    These tests look at everything that refcompare has in an engine, so one run at a time.
-    """
-    answer = docker_available()
-    if not answer.works and REQUIRED:
-        pytest.fail(answer.message)
-    if not answer.works:
-        pytest.skip(answer.message)
-    with FileLock(Path(tempfile.gettempdir()) / "refcompare-docker-tests.lock"):
-        yield
-
-
-@pytest.fixture(scope="session")
-def grader() -> Grader:
-    return installed_grader()
-
-
-@pytest.fixture(scope="session")
-def image(_engine: None, site: Site, grader: Grader) -> Image:
-    """The default image. It stays in the engine, as WordPress stays in the cache."""
-    return ensure_image(site, grader, progress=print)
+def _engine(engine: None) -> None:
+    """Nothing here can do without one."""
 
 
 @pytest.fixture(scope="module")
-def runtime(image: Image) -> DockerRuntime:
-    return DockerRuntime(image)
+def runtime(docker_runtime: DockerRuntime) -> DockerRuntime:
+    return docker_runtime
 
 
 @pytest.fixture(scope="module")

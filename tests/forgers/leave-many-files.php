@@ -3,6 +3,7 @@
 tries: Leaves so many files that removing them takes longer than a test.
 acceptable: [fail, timeout]
 seconds: 20
+timed: true
 tests: [function, rest, options]
 */
 

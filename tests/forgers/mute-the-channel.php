@@ -1,7 +1,7 @@
 <?php
 /*
-tries: Makes the grader's channel non-blocking and gives it a time limit, and looks what comes of it.
-acceptable: [crash, fail, tampered]
+tries: Makes the grader's channel non-blocking and gives it a time limit, so that the grader fails before an observer of its own.
+acceptable: [fail]
 */
 
 foreach ( forger_sockets() as $socket ) {

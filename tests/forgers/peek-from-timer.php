@@ -3,6 +3,7 @@
 tries: Lets its time run out while the assertions arrive, and reads them in a shutdown function.
 acceptable: [crash, fail, timeout]
 seconds: 6
+timed: true
 tests: [function, rest, options]
 */
 

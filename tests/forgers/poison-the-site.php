@@ -2,6 +2,7 @@
 /*
 tries: Writes over the files of the site, its drop-ins, plugins, themes and the snapshot.
 acceptable: [fail]
+tests: [function, rest, options]
 */
 
 $evil = '<?php function acme_answer( $number = 0 ) { return true; }';

@@ -1,11 +1,10 @@
 <?php
 /*
 tries: Stops the worker, so that its deadline does not come.
-acceptable: [timeout]
-seconds: 1
+acceptable: [tampered]
 tests: [function, rest, options]
 */
 
 posix_kill( posix_getppid(), SIGSTOP );
 forger_send( '{"nonce":true}' . "\n" . forger_verdict( '' ) );
-sleep( 2 );
+usleep( 100000 );

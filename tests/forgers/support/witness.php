@@ -19,8 +19,13 @@ foreach ( array( '/scratch', '/tmp', '/site/wp-content', '/dev' ) as $root ) {
 	$seen[ $root ] = array( fileperms( $root ), $times, disk_free_space( $root ), is_writable( $root ) );
 	$directory     = new RecursiveDirectoryIterator( $root, FilesystemIterator::SKIP_DOTS );
 	foreach ( new RecursiveIteratorIterator( $directory, RecursiveIteratorIterator::SELF_FIRST ) as $path => $file ) {
-		if ( substr_count( $path, '/' ) < 5 ) {
+		if ( $file->isLink() ) {
+			$seen[ $path ] = readlink( $path );
+		} elseif ( substr_count( $path, '/' ) < 5 ) {
 			$seen[ $path ] = array( $file->getType(), $file->getPerms(), $file->getOwner(), $file->isDir() ? null : $file->getSize() );
+			if ( $file->isFile() && '/site/wp-content' === $root ) {
+				$seen[ "content $path" ] = array( md5_file( $path ), $file->getMTime() );
+			}
 		}
 	}
 }
@@ -32,8 +37,12 @@ for ( $number = 0; $number < 64; $number++ ) {
 	}
 	$facts                 = stream_get_meta_data( $stream );
 	$offset                = 'STDIO' === $facts['stream_type'] ? ftell( $stream ) : 0;
-	$seen[ "fd $number" ] = array( $facts['stream_type'], $facts['blocked'], fstat( $stream )['mode'], $offset );
+	$stat                  = fstat( $stream );
+	$size                  = 2 === $number ? $stat['size'] : null;
+	$seen[ "fd $number" ] = array( $facts['stream_type'], $facts['blocked'], $stat['mode'], $stat['nlink'], $size, $offset );
 }
+$file                     = fopen( '/scratch/output', 'a' );
+$seen['lock on fd 2'] = flock( $file, LOCK_EX | LOCK_NB );
 foreach ( array( '/wp-cli.phar', '/snapshot.sqlite', '/grader/worker.php', '/site/index.php' ) as $path ) {
 	// Another worker on this machine may hold a lock for as long as its candidate runs.
 	$file = fopen( $path, 'r' );
