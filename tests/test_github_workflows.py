@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import yaml
 
+from refcompare.cli import cli
+from refcompare.github.inputs import Inputs
+from refcompare.github.job import Conclusion
+from refcompare.selection import Asked
+
 ROOT = Path(__file__).resolve().parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
 EXAMPLES = {
     f"{number}-{match[1]}": match[0]
@@ -115,25 +122,54 @@ def test_publishing_listens_to_the_workflow_that_compares() -> None:
 
 
 def table(title: str) -> dict[str, list[str]]:
-    """Give a table of the guide: the first column's name to the other cells."""
-    section = re.search(rf"^## {title}\n(.*?)^## ", GUIDE, re.S | re.M)
-    assert section is not None
-    rows = [line.strip("|").split(" | ") for line in section[1].splitlines() if line.startswith("| `")]
+    """Give a table of the README, by the title of its first column: that column's name to the other cells."""
+    lines = README.partition(f"\n| {title} | ")[2].splitlines()
+    rows = [line.strip("|").split(" | ") for line in itertools.takewhile(lambda line: line, lines[2:])]
     return {cells[0].strip(" `"): [cell.strip(" |") for cell in cells[1:]] for cells in rows}
 
 
-def test_the_guide_has_every_input_with_its_default() -> None:
-    rows = table("Inputs")
+def test_the_readme_has_every_input_with_its_default() -> None:
+    rows = table("input")
     assert list(rows) == list(ACTION["inputs"])
     for name, (default, meaning) in rows.items():
         stated = ACTION["inputs"][name]["default"]
         assert meaning
         if stated and not stated.startswith("${{"):
-            assert default.strip("`") == stated
+            assert default == f"`{stated}`"
+        else:  # which words say
+            assert default != "``" and default
 
 
-def test_the_guide_has_every_output() -> None:
-    assert list(table("Outputs")) == list(ACTION["outputs"])
+def test_the_readme_says_what_every_input_allows() -> None:
+    rows = table("input")
+    for name in ("mode", "runtime", "comment", "comment-mode"):
+        allowed = get_args(get_type_hints(Inputs)[name.replace("-", "_")])
+        assert set(re.findall(r"`([a-z]+)`", rows[name][1])) == set(allowed)
+
+
+def test_the_readme_has_every_output() -> None:
+    rows = table("output")
+    assert list(rows) == list(ACTION["outputs"])
+    conclusions = re.findall(r"`([a-z]+)`", rows["conclusion"][0])
+    assert set(conclusions) == set(get_args(Conclusion))
+
+
+def test_the_guides_agents_are_asked_for_in_words_that_the_command_knows() -> None:
+    [text] = [text for name, text in EXAMPLES.items() if name.endswith("agents.yml")]
+    step = yaml.safe_load(text)["jobs"]["agents"]["steps"][-1]
+    inputs = Inputs.from_environment(
+        {"INPUT_OPTIONS": step["with"]["options"], "INPUT_KEY": step["with"]["key"]}
+    )
+    command = cli.commands["compare"]
+    asked = command.make_context("compare", ["base", "head", *inputs.compare_options()]).params
+    assert Asked.of(asked) == Asked(execution=False, agents=True)
+    assert asked["agent"] == ("claude",) and asked["budget"] == 20
+
+
+def test_the_guide_names_the_events_that_are_told_apart() -> None:
+    section = GUIDE.partition("## What is compared")[2].partition("\n## ")[0]
+    events = re.findall(r"^\| `(\w+)`", section, re.M)
+    assert set(events) >= {"pull_request", "push", "merge_group", "schedule", "workflow_dispatch"}
 
 
 def test_links_within_the_guide_lead_somewhere() -> None:
@@ -143,5 +179,7 @@ def test_links_within_the_guide_lead_somewhere() -> None:
     }
     for anchor in re.findall(r"\]\(#([^)]+)\)", GUIDE):
         assert anchor in headings
-    for path in re.findall(r"\]\((\.\./[^)#]+)\)", GUIDE):
-        assert (ROOT / "docs" / path).resolve().exists()
+    for path in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", GUIDE):
+        assert (ROOT / "docs" / path).resolve().exists(), path
+    for anchor in re.findall(r"docs/github\.md#([\w-]+)", README):
+        assert anchor in headings
