@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,20 @@ DAY = 24 * 60 * 60
 class Project:
     """A benchmark with a pull request on GitHub, and a runner with the usual shallow checkout."""
 
-    def __init__(self, directory: Path, github: GitHubServer) -> None:
+    def __init__(
+        self, directory: Path, github: GitHubServer, files: Mapping[str, bytes] | None = None
+    ) -> None:
         self.github = github
+        self.files = state_files("base") if files is None else files
         self.remote = Scratch.create(directory / "remote")
         self.remote.git("config", "uploadpack.allowAnySHA1InWant", "true")
-        self.base = self.remote.commit({**state_files("base"), "README.md": "a bench"})
+        self.base = self.remote.commit({**self.files, "README.md": "a bench"})
         self.runner = ActionRunner(github, directory / "runner", cache=cache_directory())
 
     def open_pull(self, files: dict[str, bytes], number: int = 1, *, fork: str = "octo/bench") -> None:
         """Push a branch with these files, and let GitHub merge it for the pull request's checks."""
         self.remote.git("checkout", "-q", "-B", f"topic-{number}", self.base)
-        for path in state_files("base"):
+        for path in self.files:
             if path not in files and files:
                 self.remote.git("rm", "-q", "--cached", path)
                 (self.remote.path / path).unlink()
@@ -84,13 +87,15 @@ class Project:
 
 
 @contextmanager
-def open_project(github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+def open_project(
+    github: GitHubServer, monkeypatch: pytest.MonkeyPatch, files: Mapping[str, bytes] | None = None
+) -> Iterator[Project]:
     """Make a project in a directory that graders may enter, which may run as another user."""
     with tempfile.TemporaryDirectory(prefix="refcompare-action-") as name:
         directory = Path(name)
         directory.chmod(0o755)
         isolate(monkeypatch, directory / "home")
-        yield Project(directory, github)
+        yield Project(directory, github, files)
 
 
 def head_files() -> dict[str, bytes]:

@@ -16,6 +16,7 @@ import yaml
 from cmarkgfm.cmark import Options as CmarkOptions
 
 from refcompare.demo import state_files
+from refcompare.demo.guidance import guidance_files
 from refcompare.github.inputs import Inputs, input_name
 from refcompare.github.runner import NO_COMMIT
 from refcompare.report.escape import marker
@@ -188,6 +189,24 @@ class TestPullRequest:
         inputs = {**ONE, "working_directory": "inner", "comment": "never", "fail_on": "none"}
         result = project.runner.run("pull_request", event, sha=project.merge, **inputs)
         assert result.status == 0 and not github.comments, result.log
+
+
+@pytest.mark.wordpress
+def test_agent_evals_that_are_asked_for_are_compared_and_commented(
+    github: GitHubServer, monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
+    """A stand-in follows the guidance of each ref to the letter, so no model is needed."""
+    with open_project(github, monkeypatch, guidance_files("base")) as project:
+        project.open_pull(guidance_files("head"))
+        options = "--only agent\n--agent scripted\n--repeat 6"
+        result = project.run_pull(runtime="native", key="agents", options=options)
+        assert (result.status, result.outputs["conclusion"]) == (1, "failure"), result.log
+        [comment] = github.comments
+        assert comment["body"].startswith(marker("agents"))
+        assert "metric regressed" in comment["body"] and "| metric | base | head |" in comment["body"]
+        assert "metric regressed" in result.summary
+        report = Path(result.outputs["report"])
+        assert (report / "head" / "trials.jsonl").read_text().count("\n") == 12
 
 
 @pytest.mark.docker
