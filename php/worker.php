@@ -22,6 +22,7 @@ require_once __DIR__ . '/src/evaluate.php';
 require_once __DIR__ . '/src/class-evaluator.php';
 require_once __DIR__ . '/src/class-integrity.php';
 require_once __DIR__ . '/src/class-static-analysis.php';
+require_once __DIR__ . '/src/class-assertion-code.php';
 require_once __DIR__ . '/src/class-assertions.php';
 require_once __DIR__ . '/src/class-plugin-installer.php';
 require_once __DIR__ . '/src/class-grader.php';

@@ -878,6 +878,83 @@ def test_classes_are_found_by_phps_own_autoloader(grade: Callable[..., Record]) 
     )
 
 
+LISTENER = """
+    class Acme_Listener {
+        function __toString(): string {
+            foreach ( debug_backtrace() as $frame ) {
+                foreach ( isset( $frame['class'] ) ? array() : $frame['args'] ?? array() as $heard ) {
+                    foreach ( (array) $heard as $text ) {
+                        if ( is_string( $text ) && str_contains( $text, 'secret' ) ) {
+                            return trim( $text, '~' );
+                        }
+                    }
+                }
+            }
+            return '';
+        }
+    }
+    function acme_page() { return new Acme_Listener(); }
+    function acme_list() { return array( 'key' => new Acme_Listener() ); }
+"""
+"""Answers with objects that look, when they are asked for their text, with what they are compared."""
+
+COMPARISONS = {
+    "return str_contains( acme_page(), 'secret' );": "an open secret",
+    "$page = acme_page(); return false !== \\strpos( $page, 'secret' );": "secret",
+    "return 1 === preg_match( '~secret~', acme_page(), $match );": "secret",
+    "return str_starts_with( needle: 'secret', haystack: /* of */ acme_page() );": "secrets",
+    "return 0 === strcmp( acme_page() , 'secret', );": "secret",
+    "return in_array( 'secret', acme_list() );": "secret",
+    "return in_array( acme_page(), array( 'secret' ) );": "secret",
+    "return array() === array_diff( array( 'secret' ), acme_list() );": "secret",
+    "return str_contains( trim( acme_list()['key'] ), ( static fn () => 'secret' )() );": "secret",
+}
+
+
+@pytest.mark.parametrize("assertion", COMPARISONS)
+def test_an_answer_does_not_hear_what_it_is_compared_with(
+    grade: Callable[..., Record], assertion: str
+) -> None:
+    record = grade(LISTENER, code(assertion))
+    assert record.verdict is Verdict.FAIL, record
+    answer = COMPARISONS[assertion]
+    honest = f"""
+        class Acme_Text {{ function __toString(): string {{ return '{answer}'; }} }}
+        function acme_page() {{ return new Acme_Text(); }}
+        function acme_list() {{ return array( 'key' => new Acme_Text() ); }}
+    """
+    assert grade(honest, code(assertion)).verdict is Verdict.PASS
+    plain = f"function acme_page() {{ return '{answer}'; }} function acme_list() {{ return array( 'key' => '{answer}' ); }}"
+    assert grade(plain, code(assertion)).verdict is Verdict.PASS
+
+
+def test_printed_text_does_not_hear_what_it_is_compared_with(grade: Callable[..., Record]) -> None:
+    printing = {
+        "type": "output_equals",
+        "target": "echo str_contains( acme_page(), 'secret' ) ? 'yes' : 'no';",
+        "expected": "yes",
+    }
+    assert grade(LISTENER, printing).verdict is Verdict.FAIL
+
+
+def test_what_compares_by_another_name_is_left_alone(grade: Callable[..., Record]) -> None:
+    methods = """
+        class Acme_Box {
+            function strpos( &$text ) { $text = 'changed'; return $this; }
+            static function in_array( ...$all ) { return count( $all ); }
+        }
+    """
+    assertion = """
+        $text = 'as it was';
+        $same = new ArrayObject();
+        $args = array( 'a needle', 'needle' );
+        ( new Acme_Box() )->strpos( $text );
+        return 'changed' === $text && 3 === Acme_Box::in_array( 1, 2, 3 ) && str_contains( ...$args )
+            && in_array( $same, array( $same ), true ) && array( 0 ) === array_keys( array( $same ) );
+    """
+    assert grade(methods, code(assertion)).verdict is Verdict.PASS
+
+
 def test_sql_functions_and_collations_of_the_site_cannot_be_replaced(grade: Callable[..., Record]) -> None:
     replace = """
         foreach ( array( 'regexp', 'now' ) as $name ) {

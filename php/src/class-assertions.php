@@ -122,11 +122,11 @@ final class Assertions {
 			case 'output_equals':
 			case 'output_matches':
 				unset( $asked );
-				return Evaluator::output( take( $target ) );
+				return Evaluator::output( Assertion_Code::guarded( take( $target ) ) );
 			case 'returns_value':
 			case 'custom_assertion':
 				unset( $asked );
-				return Evaluator::evaluate( take( $target ) );
+				return Evaluator::evaluate( Assertion_Code::guarded( take( $target ) ) );
 			case 'query_result':
 				return self::query( $target );
 			case 'option_value':

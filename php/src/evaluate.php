@@ -42,3 +42,25 @@ function take( string &$value ): string {
 	$value = '';
 	return $taken;
 }
+
+/**
+ * Turn objects into text that can be, also those in an array, with nothing but themselves on the stack.
+ *
+ * See Assertion_Code, which has assertions call it.
+ *
+ * @param mixed $value The value.
+ * @param int   $depth Levels of arrays still to look into.
+ */
+function plain( mixed $value, int $depth = 8 ): mixed {
+	if ( $value instanceof \Stringable ) {
+		return (string) $value;
+	}
+	if ( ! \is_array( $value ) || 0 === $depth ) {
+		return $value;
+	}
+	$items = array();
+	foreach ( $value as $key => $item ) {
+		$items[ $key ] = \Refcompare\plain( $item, $depth - 1 );
+	}
+	return $items;
+}
