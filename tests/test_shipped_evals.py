@@ -11,6 +11,8 @@ import pytest
 
 from refcompare.agents.boundary import Boundary, Layer
 from refcompare.agents.bubblewrap import BubblewrapBoundary
+from refcompare.agents.checks.calls import SkillUsed
+from refcompare.agents.checks.reads import NotRead, Read
 from refcompare.agents.evals import Eval, load_evals
 from refcompare.agents.standin import StandInAgent
 from refcompare.agents.trial import ArmEvals, TrialPlan, Workshop, run_trials
@@ -66,7 +68,7 @@ def failed(trial: Trial) -> dict[str, str]:
 def test_every_shipped_eval_can_be_used():
     assert EVALS.invalid == ()
     assert len(SANDBOX) == 5
-    assert len(GUIDANCE) == 3
+    assert len(GUIDANCE) >= 8
 
 
 @needs_sandbox
@@ -104,13 +106,19 @@ def test_a_wall_that_nobody_ran_into_proves_nothing():
 
 
 def test_what_the_guidance_evals_ask_to_be_read_is_in_this_repository():
-    tree = ArmTree(
-        Linked(shipped("docs", "datasets/schema", ".agents")), GUIDANCE["guidance-adds-an-option"].workspace
-    )
-    paths = {file.path for file in tree.files()}
+    given = Linked(shipped("docs", "datasets/schema", ".agents"))
     for item in GUIDANCE.values():
+        paths = {file.path for file in ArmTree(given, item.workspace).files()}
         for check in item.checks:
-            if check.kind == "read":
-                assert check.name.removeprefix("read ") in paths
-            if check.kind == "skill-used":
-                assert f".agents/skills/{check.name.removeprefix('skill-used ')}/SKILL.md" in paths
+            if isinstance(check.check, Read | NotRead):
+                assert check.check.path in paths, (item.id, check.name)
+            if isinstance(check.check, SkillUsed):
+                assert f".agents/skills/{check.check.skill}/SKILL.md" in paths, (item.id, check.name)
+
+
+def test_what_proves_the_guidance_evals_is_hidden_from_whoever_is_measured():
+    given = Linked({"tests/guidance/writing.py": b"the answers", "tests/conftest.py": b""})
+    for item in GUIDANCE.values():
+        assert "tests/guidance/writing.py" not in {
+            file.path for file in ArmTree(given, item.workspace).files()
+        }, item.id
