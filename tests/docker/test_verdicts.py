@@ -9,6 +9,7 @@ import pytest
 
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
+from refcompare.pipeline import reference_candidate
 from refcompare.results import ErrorKind, Record, Verdict
 from refcompare.wordpress.docker import DockerRuntime
 from refcompare.wordpress.graders import Grader
@@ -17,6 +18,7 @@ from refcompare.wordpress.php import Php
 from refcompare.wordpress.site import Site
 from tests.docker.suite import OTHERS, SUITE, reference_of
 from tests.docker.support import PASSES, grading, look
+from tests.test_shipped_suite import SUITE as SHIPPED
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -47,6 +49,19 @@ def test_what_does_not_pass_does_so_for_the_same_reason_in_both_runtimes(
     record = thread.grade(SUITE[0], candidate, Limits(seconds=20))
     assert record.verdict is not Verdict.PASS
     assert seen(record) == seen(native.grade(SUITE[0], candidate, Limits(seconds=20)))
+
+
+@pytest.mark.parametrize("test", SHIPPED.tests, ids=lambda test: test.id)
+def test_the_shipped_suite_and_its_exploits_have_the_same_records_in_both_runtimes(
+    test: ExecutionTest, thread: GradingThread, native: GradingThread
+) -> None:
+    authored = [
+        Candidate(f"exploit:authored-{number}", code) for number, code in enumerate(test.exploit_solutions)
+    ]
+    for candidate in (reference_candidate(test), *authored):
+        record = thread.grade(test, candidate, Limits())
+        assert (record.verdict is Verdict.PASS) == (candidate.name == "reference"), record
+        assert seen(record) == seen(native.grade(test, candidate, Limits()))
 
 
 def test_a_candidate_that_does_not_end_is_a_timeout(thread: GradingThread) -> None:
