@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from refcompare.rules import check_suites
 from refcompare.commands.demo import run_demo
 from refcompare.demo.guidance import build_guidance_repository, guidance_files
+from refcompare.rules import check_suites
 from refcompare.sandbox import probe
 from refcompare.wordpress.site import Site
 from tests.suite_files import MemoryTree

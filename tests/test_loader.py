@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from refcompare.rules import check_suites
 from refcompare.execution import loader_rules
 from refcompare.execution.definition import definition, edited_fields
 from refcompare.execution.loader import load_source, read_source
 from refcompare.execution.loader_json import first_flaw, scan
 from refcompare.execution.loader_rules import problems, validate_plugin_files
 from refcompare.execution.model import ASSERTION_TYPES, ExecutionTest, InvalidTest
+from refcompare.rules import check_suites
 from tests.suite_files import PLUGIN, MemoryTree, a_file, a_test, an_assertion, with_assertions
 
 PATH = "datasets/suites/acme/execution/hooks.json"

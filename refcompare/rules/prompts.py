@@ -17,7 +17,7 @@ from refcompare.wording import quoted
 NEARLY = 0.9
 """The share of words in one order from which a prompt says what another text says."""
 
-ALIKE = 0.8
+ALIKE = 0.7
 """The share of word pairs that two prompts have in common, from which they are near-duplicates."""
 
 FEWEST_WORDS = 6
@@ -26,8 +26,8 @@ FEWEST_WORDS = 6
 MOST_WORDS = 2_000
 """Words of one prompt that are compared."""
 
-MOST_COMPARED = 500
-"""Prompts that one is compared with: whoever has so many that are alike sees it in the first of them."""
+MOST_COMPARED = 200
+"""Prompts that one is compared with, those with its rarest pairs of words first: more share no rare one."""
 
 _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"(?<![\w\\$'\"-])\\?(?:[A-Za-z]\w*(?:::|->))?[A-Za-z]\w*")
@@ -138,14 +138,13 @@ def similar(sets: Sequence[frozenset[str]], least: float) -> Iterator[tuple[int,
             continue
         ordered = sorted(members, key=lambda member: (times[member], member))
         prefix = ordered[: len(ordered) - _least_overlap(len(ordered), least) + 1] if ordered else []
-        near = dict.fromkeys(other for member in prefix for other in index.get(member, ()))
-        candidates = islice(near, MOST_COMPARED)
+        near = (other for member in prefix for other in index.get(member, ()))
+        candidates = set(islice(near, MOST_COMPARED))
         best = (0.0, 0)
         for other in candidates:
-            small, large = sorted((len(members), len(sets[other])))
-            if small >= least * large:
-                share = len(members & sets[other]) / len(members | sets[other])
-                best = max(best, (share, -other))
+            common = len(members & sets[other])
+            share = common / (len(members) + len(sets[other]) - common)
+            best = max(best, (share, -other))
         if best[0] >= least:
             yield at, -best[1], best[0]
         for member in prefix:

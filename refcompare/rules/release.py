@@ -112,13 +112,18 @@ def _target(subject: Subject, symbols: Symbols) -> tuple[Version, str]:
     for stated in (subject.metadata.get("wp_version"), subject.file_metadata.get("wp_version")):
         version = read_version(stated) if isinstance(stated, str) else None
         if version is not None:
-            return (*version, 99) if len(version) < 3 else version, str(stated)
+            return _whole_series(version), str(stated)
     graded = read_version(symbols.version) or (999,)
     focus = subject.metadata.get("release_focus")
     version = read_version(focus) if isinstance(focus, str) else None
     if version is not None and version < graded:
-        return (*version, 99), f"{focus} (release_focus)"
+        return _whole_series(version), f"{focus} (release_focus)"
     return graded, symbols.version
+
+
+def _whole_series(version: Version) -> Version:
+    """Give the last release that a version of one or two numbers may stand for."""
+    return version if len(version) > 2 else (*(*version, 0)[:2], 99)
 
 
 def _own(subject: Subject) -> set[str]:
