@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from benchmarks import comparing, grading, shipped
+from benchmarks import action, agents, comparing, grading, shipped
 from benchmarks.place import Place
 
 PARTS: Mapping[str, Callable[[Place], Iterator[str]]] = {
@@ -12,5 +12,9 @@ PARTS: Mapping[str, Callable[[Place], Iterator[str]]] = {
     "references": grading.per_reference,
     "comparison": comparing.comparison_seconds,
     "audit": comparing.audit_rate,
+    "action": action.five_edits,
     "shipped": shipped.shipped_suite,
+    "agent-trial": agents.trial_overhead,
+    "gateway": agents.gateway_overhead,
+    "side-by-side": agents.side_by_side,
 }

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -108,6 +109,8 @@ class Result:
     log: str = ""
     summary: str = ""
     commands: list[Command] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long each step took."""
 
     def said(self, name: str) -> list[Command]:
         return [command for command in self.commands if command.name == name]
@@ -128,6 +131,8 @@ class ActionRunner:
         self.installs = False
         """Whether the install step runs; else the environment of the tests is put in its place."""
         self.shared_cache = cache
+        self.step_seconds = 280
+        """How long a step may take."""
 
     def run(
         self,
@@ -157,7 +162,9 @@ class ActionRunner:
             if not condition.value or not (condition.asks_status or result.status == 0):
                 continue
             result.ran.append(step["name"])
+            started = time.perf_counter()
             status, outputs = self._step(step, number, contexts, base, result)
+            result.seconds[step["name"]] = time.perf_counter() - started
             if status and not step.get("continue-on-error"):
                 result.status = result.status or status
             contexts["steps"][step.get("id", f"step-{number}")] = {"outputs": outputs}
@@ -243,7 +250,7 @@ class ActionRunner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            timeout=280,
+            timeout=self.step_seconds,
             check=False,
         )
         text = done.stdout.decode("utf-8", "replace")
