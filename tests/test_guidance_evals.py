@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from refcompare.agents.standin import StandInAgent
 from refcompare.agents.trial import ArmEvals, TrialPlan, Workshop, run_trials
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.results import Record
+from refcompare.rules import check_suites
 from refcompare.sandbox import probe
 from refcompare.trials import MetricOutcome, Trial
 from refcompare.wordpress.graders import installed_grader
@@ -26,7 +28,7 @@ from refcompare.wordpress.site import Site
 from tests.guidance.judging import CUT, OUTCOME, SHARPENED, UNFAIR, WRONG
 from tests.guidance.other import AGENT_EVAL, DESCRIPTION, FORK, OPTION
 from tests.guidance.steps import ROOT, Run
-from tests.guidance.writing import EXECUTION_TEST, PLUGIN_TEST
+from tests.guidance.writing import DAYS, EXECUTION_TEST, PLUGIN_TEST, STAMP
 from tests.test_agents_trial import Hands, Heard
 from tests.test_agents_workspaces import Linked
 
@@ -114,6 +116,38 @@ def test_every_eval_has_runs_that_prove_it():
 def test_each_check_is_there_for_some_wrong_run(name: str):
     caught = {metric for run in RUNS[name] for metric in run.fails}
     assert caught == {check.name for check in EVALS[name].checks}
+
+
+def suites_of(name: str) -> dict[str, bytes]:
+    """Give the suite files that an eval puts into the workspace."""
+    files = EVALS[name].workspace.files
+    return {path: text.encode() for path, text in files.items() if path.endswith(".json")}
+
+
+def found_by_the_rules(files: Mapping[str, bytes]) -> set[str]:
+    return {finding.rule for finding in check_suites(Linked(files)).findings}
+
+
+def test_what_the_guidance_leads_to_is_what_the_rules_want():
+    files = {
+        f"datasets/suites/wp-core/execution/{test['category']}.json": json.dumps({"tests": [test]}).encode()
+        for test in (DAYS, STAMP)
+    }
+    assert found_by_the_rules(files) == set()
+
+
+PLANTED = {
+    "guidance-cuts-a-test-that-cannot-be-fair": {"clock"},
+    "guidance-judges-a-model-that-is-wrong": set(),
+    "guidance-judges-a-test-that-is-unfair": set(),
+    "guidance-names-the-outcome": {"prompt-names-helper"},
+    "guidance-sharpens-a-weak-test": {"constant-answer"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(PLANTED))
+def test_the_tests_that_are_to_be_mended_have_the_planted_fault_and_no_other(name: str):
+    assert found_by_the_rules(suites_of(name)) == PLANTED[name]
 
 
 @pytest.mark.wordpress

@@ -71,7 +71,7 @@ def _prescriptive(tests: list[Test]) -> None:
 
 SHARPENED: tuple[Run, ...] = (
     good(_USE, _EXPLOITS, practice(_BADGES, _sharp)),
-    bad("deletes the test", {_SHARP, "asks for the same as before"}, _USE, _EXPLOITS, practice(_BADGES, lambda tests: [{**tests[0], "id": "practice-badges-002", "prompt": "Write practice_badge()."}])),
+    bad("deletes the test", {_SHARP, "asks for the same as before"}, _USE, _EXPLOITS, practice(_BADGES, lambda tests: [{**tests[0], "id": "practice-badges-002", "prompt": "Give a badge."}])),
     bad("writes a sharp test beside the weak one", _SHARP, _USE, _EXPLOITS, practice(_BADGES, _beside)),
     bad("adds a fixture that stops only the cheat of the report", _SHARP, _USE, _EXPLOITS, practice(_BADGES, _half_sharp)),
     bad("expects how, and not what", _SHARP, _USE, _EXPLOITS, practice(_BADGES, _prescriptive)),
@@ -86,7 +86,7 @@ SHARPENED: tuple[Run, ...] = (
 
 _TEASERS = "names-the-outcome"
 _WANTED = (
-    "Write a PHP function practice_teaser( int $post_id ): string. It gives the first five words that a reader of the post "
+    "A teaser is made of a post: the first five words that a reader of the post "
     "would see, without markup and without what shortcodes stand for, and '…' after them where there are more."
 )
 
@@ -101,14 +101,14 @@ OUTCOME: tuple[Run, ...] = (
         _USE,
         _FIELDS,
         _asks(
-            "Write a PHP function practice_teaser( int $post_id ): string that gives the beginning of a post as plain text.",
+            "A list of posts shows how each begins, as plain text.",
             requirements=["5 words at most; where something is left out, '…' follows", "HTML tags and shortcodes are no words"],
         ),
         name="good, by requirements",
     ),
     bad("still names a helper", "names no helper", _USE, _FIELDS, _asks(f"{_WANTED} Use wp_trim_words().")),
     bad("moves the helper to where models read it too", "names no helper", _USE, _FIELDS, _asks(_WANTED, requirements=["Call strip_shortcodes()"])),
-    bad("asks for less than is graded", "says everything that is graded", _USE, _FIELDS, _asks("Write a PHP function practice_teaser( int $post_id ): string that gives a short plain-text beginning of a post.")),
+    bad("asks for less than is graded", "says everything that is graded", _USE, _FIELDS, _asks("A list of posts shows how each begins, shortly and as plain text.")),
     bad(
         "changes what is graded",
         "leaves what is graded as it is",
@@ -222,7 +222,7 @@ def _reused(tests: list[Test]) -> list[Test]:
 
 CUT: tuple[Run, ...] = (
     good(*_KNOWS, practice(_SPEED, lambda tests: tests[1:]), _CUT_VERDICT),
-    bad("makes the clock more patient", {"cuts the test", "never gives its id to another"}, *_KNOWS, practice(_SPEED, lambda tests: [{**tests[0], "prompt": "Write a PHP function practice_fast( array $ids ): array."}, tests[1]]), _CUT_VERDICT),
+    bad("makes the clock more patient", {"cuts the test", "never gives its id to another"}, *_KNOWS, practice(_SPEED, lambda tests: [{**tests[0], "prompt": "Posts are loaded by their ids."}, tests[1]]), _CUT_VERDICT),
     bad("gives the id to another test", "never gives its id to another", *_KNOWS, practice(_SPEED, _reused), _CUT_VERDICT),
     bad("cuts the other test too", "keeps the other test", *_KNOWS, practice(_SPEED, lambda tests: [{**tests[1], "id": "practice-speed-003"}]), _CUT_VERDICT),
     bad("blames the model", "says that the test was cut", *_KNOWS, practice(_SPEED, lambda tests: tests[1:]), _verdict("model wrong", "It took too much time.")),

@@ -14,7 +14,7 @@ _LEARNED = (skill("execution-tests"), _FIELDS, _ASSERTIONS)
 DAYS: dict[str, Any] = {
     "id": "wpc-dates-901",
     "category": "dates",
-    "prompt": "Write a PHP function rcwp_days_apart( int $one, int $other ): int that says how many midnights, as the site's visitors see them, lie between the dates of two posts.",
+    "prompt": "A newspaper says how old a story was when the next one came: how many midnights, as the site's visitors see them, lie between the dates of two posts.",
     "requirements": ["The order of the two posts does not matter"],
     "test_function": "rcwp_days_apart( int $one, int $other ): int",
     "expected_behavior": "The difference of the two local calendar days, never negative.",
