@@ -19,7 +19,7 @@ from refcompare import __version__
 from refcompare.cache import VerdictCache
 from refcompare.errors import RefcompareError
 from refcompare.paths import CACHE_VARIABLE, cache_directory
-from refcompare.sandbox import UNPRIVILEGED_ID, probe, seccomp_filter
+from refcompare.sandbox import UNPRIVILEGED_ID, can_forbid_execution, probe, seccomp_filter
 from refcompare.wordpress.php import PHP_VARIABLE, find_php
 from refcompare.wordpress.releases import DEFAULT_VERSION, find_release, list_releases
 
@@ -38,6 +38,9 @@ _PHP_PACKAGES = {
     "dnf": "php-cli php-gd php-intl php-mbstring php-pdo php-process php-xml php-pecl-zip",
     "brew": "php",
 }
+_STACKED_PROFILE = "etc/apparmor.d/bwrap-userns-restrict"
+"""A profile of some distributions: bubblewrap may make a namespace, and what it starts may do little."""
+
 _BWRAP_PROFILE = (
     "abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap %s flags=(unconfined) {\\n  userns,\\n}\\n"
 )
@@ -163,9 +166,48 @@ def _check_sandbox() -> Iterator[CheckResult]:
     tried = probe()
     status = Status.OK if tried.works else Status.MISSING
     yield CheckResult("sandbox", status, tried.message)
+    if tried.works:
+        yield from _check_execution()
     if seccomp_filter() is None:
         found = f"no system call filter for {platform.machine()}: the sandbox works, with one wall less"
         yield CheckResult("seccomp", Status.WARN, found)
+
+
+def _check_execution() -> Iterator[CheckResult]:
+    """Say whether the sandbox can keep what a candidate writes from being executed."""
+    if can_forbid_execution():
+        yield CheckResult("execution", Status.OK, "what a candidate writes can't be executed")
+        return
+    cause, mend = mount_cause()
+    try:
+        needed = find_php().loads_native_code
+    except RefcompareError:
+        needed = False
+    if needed:
+        found = f"this PHP loads native code, which the sandbox can't forbid here: {cause}"
+        yield CheckResult("execution", Status.MISSING, f"{found}; or grade with --runtime docker", mend)
+    else:
+        found = f"what a candidate writes could be executed, inside its sandbox: {cause}"
+        yield CheckResult("execution", Status.WARN, found, mend)
+
+
+def mount_cause(root: Path = Path("/")) -> tuple[str, str | None]:
+    """Say why what bubblewrap starts may not mount, and the command that allows it."""
+    if not (root / _STACKED_PROFILE).exists():
+        return "the kernel or a container around this process lets bubblewrap start nothing that mounts", None
+    ours, theirs = "/etc/apparmor.d/bwrap", f"/{_STACKED_PROFILE}"
+    return (
+        f"AppArmor's profile {theirs} lets nothing mount that bubblewrap starts. The command puts another one"
+        " in its place",
+        f"{_sudo()}ln -sf {theirs} /etc/apparmor.d/disable/ && {_sudo()}apparmor_parser -R {theirs}"
+        f" && {_add_profile(ours)}",
+    )
+
+
+def _add_profile(path: str) -> str:
+    """Give the command that lets bubblewrap alone make user namespaces."""
+    profile = _BWRAP_PROFILE % (shutil.which("bwrap") or "/usr/bin/bwrap")
+    return f"printf '{profile}' | {_sudo()}tee {path} >/dev/null && {_sudo()}apparmor_parser -r {path}"
 
 
 def _namespace_refusal() -> str | None:
@@ -199,12 +241,10 @@ def namespace_cause(root: Path = Path("/")) -> tuple[str, str | None]:
     """
     settings = root / "proc/sys"
     if _setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
-        profile = _BWRAP_PROFILE % (shutil.which("bwrap") or "/usr/bin/bwrap")
         return (
             "AppArmor allows user namespaces to known programs only (as on Ubuntu 24.04). The command adds"
             " bubblewrap; sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 would add every program",
-            f"printf '{profile}' | {_sudo()}tee /etc/apparmor.d/bwrap >/dev/null"
-            f" && {_sudo()}apparmor_parser -r /etc/apparmor.d/bwrap",
+            _add_profile("/etc/apparmor.d/bwrap"),
         )
     for name, value in (("kernel/unprivileged_userns_clone", "1"), ("user/max_user_namespaces", "15000")):
         if _setting(settings / name) == "0":

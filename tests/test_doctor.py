@@ -16,6 +16,7 @@ import pytest
 
 from refcompare import doctor
 from refcompare.doctor import CheckResult, Status, diagnose, namespace_cause, ready, render_json, render_text
+from refcompare.wordpress.php import Php
 
 Bin = Callable[..., None]
 
@@ -75,7 +76,7 @@ def test_a_machine_that_grades_is_said_to_be_ready() -> None:
     found = diagnose()
     names = [result.name for result in found]
     assert names[:4] == ["python", "git", "php", "php extensions"]
-    assert {"bubblewrap", "user namespaces", "sandbox"} <= set(names)
+    assert {"bubblewrap", "user namespaces", "sandbox", "execution"} <= set(names)
     assert ready(found), render_text(found)
 
 
@@ -207,6 +208,49 @@ def test_a_container_is_named_as_the_cause_when_the_kernel_allows_namespaces(tmp
     cause, mend = namespace_cause(root)
     assert "container" in cause
     assert "--security-opt" in (mend or "")
+
+
+class TestExecution:
+    """Some systems let bubblewrap make a namespace, and what it starts therein mount nothing."""
+
+    @pytest.fixture(autouse=True)
+    def refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(doctor, "can_forbid_execution", lambda: False)
+
+    @pytest.mark.parametrize(
+        ("version", "status", "said"),
+        [
+            ("8.3.30", Status.WARN, "inside its sandbox"),
+            ("8.4.0", Status.MISSING, "--runtime docker"),
+            ("8.10.1", Status.MISSING, "--runtime docker"),
+        ],
+    )
+    def test_it_matters_where_php_loads_native_code(
+        self, monkeypatch: pytest.MonkeyPatch, version: str, status: Status, said: str
+    ) -> None:
+        php = Php(Path("/usr/bin/php"), version, "", {}, None, (), Path("/ext"), "3.40")
+        monkeypatch.setattr(doctor, "find_php", lambda: php)
+        [found] = doctor._check_execution()
+        assert (found.name, found.status) == ("execution", status)
+        assert said in found.found
+
+    def test_without_php_it_is_a_warning(self, only: Bin) -> None:
+        only()
+        [found] = doctor._check_execution()
+        assert found.status is Status.WARN
+
+    def test_apparmors_stacked_profile_is_named_with_what_replaces_it(self, tmp_path: Path) -> None:
+        profile = tmp_path / "etc/apparmor.d/bwrap-userns-restrict"
+        assert doctor.mount_cause(tmp_path)[1] is None
+        profile.parent.mkdir(parents=True)
+        profile.touch()
+        cause, mend = doctor.mount_cause(tmp_path)
+        assert "/etc/apparmor.d/bwrap-userns-restrict" in cause
+        assert mend is not None
+        steps = mend.split(" && ")
+        assert steps[0].endswith("ln -sf /etc/apparmor.d/bwrap-userns-restrict /etc/apparmor.d/disable/")
+        assert steps[1].endswith("apparmor_parser -R /etc/apparmor.d/bwrap-userns-restrict")
+        assert steps[3].endswith("apparmor_parser -r /etc/apparmor.d/bwrap")
 
 
 def test_without_a_known_cause_no_command_is_made_up(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class NativeRuntime:
 
         Raises EnvironmentFailure where this PHP could not be confined.
         """
-        if self._loads_native_code() and not can_forbid_execution():
+        if self.php.loads_native_code and not can_forbid_execution():
             raise EnvironmentFailure(
                 f"PHP {self.php.version} loads native code that a candidate could have written, and this "
                 "system does not let the sandbox forbid it (bubblewrap may not mount): use PHP 8.3 or "
@@ -70,10 +70,6 @@ class NativeRuntime:
     def ended_from_outside(self, process: subprocess.Popen[bytes]) -> str | None:
         """Say which signal ended the sandbox; none of a candidate's can."""
         return signalled(process)
-
-    def _loads_native_code(self) -> bool:
-        """Whether PHP itself offers to load native code from any file: Pdo\\Sqlite::loadExtension()."""
-        return tuple(int(part) for part in self.php.series.split(".")) >= (8, 4)
 
     def _mounts(self) -> tuple[Mount, ...]:
         """The site read-only, with a fresh wp-content over it that holds the site's own directories.

@@ -117,6 +117,11 @@ class Php:
         """The version's first two numbers, such as ``8.2``."""
         return ".".join(self.version.split(".")[:2])
 
+    @property
+    def loads_native_code(self) -> bool:
+        """Whether PHP itself offers to load native code from any file: Pdo\\Sqlite::loadExtension()."""
+        return tuple(int(part) for part in self.series.split(".")) >= (8, 4)
+
 
 def find_php(binary: str | None = None) -> Php:
     """Find a PHP that can grade: ``binary``, else ``REFCOMPARE_PHP``, else ``php`` on PATH.
