@@ -7,6 +7,8 @@
  * @package Refcompare
  */
 
+declare(strict_types=1);
+
 return ( static function (): bool {
 	global $wpdb;
 
