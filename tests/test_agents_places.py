@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -11,13 +12,13 @@ import pytest
 
 from refcompare.agents import places
 from refcompare.agents.boundary import workspace_owner
-from refcompare.agents.places import copy_tree, give_away, own_place
+from refcompare.agents.places import Places, copy_tree, give_away, own_place
 from refcompare.errors import EnvironmentFailure
+from refcompare.workspace import remove
 
 
 @pytest.fixture
-def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(places, "_spent", {})
+def parent(tmp_path: Path) -> Path:
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o711)  # as root, copies are made as another uid
     return tmp_path
@@ -51,6 +52,47 @@ def test_a_place_that_cannot_be_made_or_removed_is_told(
     assert f"{place} could not be removed (Device or resource busy): remove it by hand." in caplog.text
 
 
+def test_places_are_removed_meanwhile_and_all_are_gone_at_the_end(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+):
+    begun, may_remove = threading.Event(), threading.Event()
+    really = remove
+
+    def slowly(path: Path) -> None:
+        begun.set()
+        may_remove.wait(10)
+        really(path)
+
+    monkeypatch.setattr(places, "remove", slowly)
+    with Places(parent) as several:
+        with several.place() as one:
+            (one / "a").write_text("x")
+        assert begun.wait(10)
+        with several.place() as other:
+            assert one.exists() and other != one, "nobody waited for it"
+        may_remove.set()
+    assert list(parent.iterdir()) == []
+
+
+def test_there_is_an_end_to_the_places_that_wait_to_be_removed(parent: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(places, "_MOST_WAITING", 2)
+    really = remove
+    most = [0]
+
+    def counting(path: Path) -> None:
+        most.append(len(list(parent.iterdir())))
+        time.sleep(0.02)
+        really(path)
+
+    monkeypatch.setattr(places, "remove", counting)
+    with Places(parent) as several:
+        for _ in range(8):
+            with several.place():
+                pass
+    assert 0 < max(most) <= 3
+    assert list(parent.iterdir()) == []
+
+
 def test_a_copy_has_the_bytes_modes_times_and_links_and_shares_no_inode(parent: Path):
     with own_place(parent, mode=0o711) as home, own_place(home) as place:
         original = place / "original"
@@ -73,38 +115,35 @@ def test_a_copy_has_the_bytes_modes_times_and_links_and_shares_no_inode(parent: 
             copy_tree(place / "none", place / "other")
 
 
-def test_a_place_is_made_away_from_where_one_was_removed_lately(
-    parent: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Simulated, since not every file system has regions: of three, the first two are spent."""
-    regions = iter([1, 1, 2, 2, 1, 3, 3])
+def test_a_place_is_made_where_files_are_made_quickly(parent: Path, monkeypatch: pytest.MonkeyPatch):
+    seconds = iter([0.004, 0.002, 0.003, 0.00002])
     monkeypatch.setattr(places, "_spread", lambda folder: True)
-    monkeypatch.setattr(places, "_region", lambda place: (0, next(regions)))
-    now = time.monotonic()
-    places._spent.update({(0, 1): now, (0, 2): now, (0, 3): now - 1000})
-    tried: list[Path] = []
-    make = places._new_place
-
-    def noted(folder: Path | None) -> Path:
-        tried.append(make(folder))
-        return tried[-1]
-
-    monkeypatch.setattr(places, "_new_place", noted)
+    monkeypatch.setattr(places, "_seconds_to_make_a_file", lambda place: next(seconds))
     with own_place(parent) as place:
-        assert place == tried[-1]
         assert list(parent.iterdir()) == [place], "nothing is left of the attempts"
-        assert len(tried) == 6
-    assert places._spent[0, 3] >= now
+    assert next(seconds, None) is None, "it was tried until there was one"
 
 
-def test_where_every_region_is_spent_a_place_is_made_all_the_same(
+def test_where_files_are_made_slowly_everywhere_the_quickest_place_is_taken(
     parent: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    tried: dict[Path, float] = {}
+
+    def measured(place: Path) -> float:
+        tried[place] = 0.002 + abs(len(tried) - 5) / 1000
+        return tried[place]
+
     monkeypatch.setattr(places, "_spread", lambda folder: True)
-    monkeypatch.setattr(places, "_region", lambda place: (0, 1))
-    places._spent[0, 1] = time.monotonic()
+    monkeypatch.setattr(places, "_seconds_to_make_a_file", measured)
     with own_place(parent) as place:
         assert list(parent.iterdir()) == [place]
+        assert tried[place] == 0.002
+        assert 5 < len(tried) < 50
+
+
+def test_trying_a_place_leaves_no_file_in_it(parent: Path):
+    assert 0 < places._seconds_to_make_a_file(parent) < 60
+    assert list(parent.iterdir()) == []
 
 
 def test_ext4_is_asked_to_spread_what_is_made_in_a_place(parent: Path):
@@ -114,5 +153,5 @@ def test_ext4_is_asked_to_spread_what_is_made_in_a_place(parent: Path):
         found = set()
         for _ in range(8):
             with own_place(home) as place:
-                found.add(places._region(place))
+                found.add(place.stat().st_ino >> 17)  # sixteen groups of 8,192 inodes
         assert len(found) > 1

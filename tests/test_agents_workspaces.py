@@ -230,8 +230,8 @@ def test_nothing_is_left_of_a_trial_or_of_the_workspace(boundary):
         with workspace.trial() as trial:
             inside(boundary, trial.path, "mkdir -p a/b && chmod 0 a; mkfifo pipe; ln -s / root")
             place, original = trial.path.parent, trial.original.parent
-        assert not place.exists()
         assert original.is_dir()
+    assert not place.exists()
     assert not original.exists()
 
 

@@ -24,7 +24,7 @@ from refcompare.agents.boundary import Boundary, View
 from refcompare.agents.capture import Listing, WorkspaceChange, capture, listing
 from refcompare.agents.confined import run_confined
 from refcompare.agents.evals import WorkspaceSpec
-from refcompare.agents.places import copy_tree, give_away, own_place
+from refcompare.agents.places import Places, copy_tree, give_away, own_place
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.globs import covers
 from refcompare.tree import Tree, TreeFile
@@ -193,12 +193,12 @@ class TrialWorkspace:
 
 
 class ArmWorkspace:
-    """One arm's workspace for one eval, out of every agent's reach, and the place its copies are made in."""
+    """One arm's workspace for one eval, out of every agent's reach, and the places for its copies."""
 
-    def __init__(self, tree: ArmTree, original: Path, place: Path) -> None:
+    def __init__(self, tree: ArmTree, original: Path, places: Places) -> None:
         self.tree = tree
         self._original = original
-        self._place = place
+        self._places = places
 
     def read(self, path: str) -> bytes | None:
         """Give a file's bytes as the arm's tree has it, also by the path of a link or a copy."""
@@ -214,7 +214,7 @@ class ArmWorkspace:
     @contextmanager
     def trial(self) -> Iterator[TrialWorkspace]:
         """Copy the workspace for one trial, and remove the copy at the end, whatever was done to it."""
-        with own_place(self._place) as place:
+        with self._places.place() as place:
             workspace = place / "workspace"
             copy_tree(self._original, workspace)
             yield TrialWorkspace(workspace, listing(workspace), self._original)
@@ -248,7 +248,8 @@ def build_workspace(
         if done.exit_code != 0:
             said = printable(done.output.strip()[-500:])
             raise EnvironmentFailure(f"The workspace cannot be committed: {said or 'git did not end'}.")
-        yield ArmWorkspace(seen, original, place)
+        with Places(place) as places:
+            yield ArmWorkspace(seen, original, places)
 
 
 def _set_up(boundary: Boundary, workspace: Path, command: str) -> None:
