@@ -16,10 +16,13 @@ from refcompare.agents.evals import Eval, load_evals
 from refcompare.agents.shared import WordPressBench
 from refcompare.agents.standin import StandInAgent
 from refcompare.agents.trial import ArmEvals, TrialPlan, Workshop, run_trials
+from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
-from refcompare.results import Record
+from refcompare.pipeline import reference_candidate
+from refcompare.results import Record, Verdict
 from refcompare.rules import check_suites
 from refcompare.sandbox import probe
+from refcompare.suites import load_suites
 from refcompare.trials import MetricOutcome, Trial
 from refcompare.wordpress.graders import installed_grader
 from refcompare.wordpress.native import NativeRuntime
@@ -148,6 +151,27 @@ PLANTED = {
 @pytest.mark.parametrize("name", sorted(PLANTED))
 def test_the_tests_that_are_to_be_mended_have_the_planted_fault_and_no_other(name: str):
     assert found_by_the_rules(suites_of(name)) == PLANTED[name]
+
+
+@pytest.mark.wordpress
+@pytest.mark.parametrize(
+    "name", ["guidance-judges-a-model-that-is-wrong", "guidance-judges-a-test-that-is-unfair"]
+)
+def test_the_failure_that_is_to_be_judged_is_a_real_one(name: str, site: Site, php: Php):
+    (test,) = load_suites(Linked(suites_of(name))).tests
+    notes = EVALS[name].workspace.files
+    grader = GradingThread(NativeRuntime(site, php, installed_grader()))
+    try:
+        reference = grader.grade(test, reference_candidate(test), Limits(seconds=30))
+        completion = Candidate("completion:a-model", notes["notes/completion.php"])
+        record = grader.grade(test, completion, Limits(seconds=30))
+    finally:
+        grader.close()
+    assert reference.verdict is Verdict.PASS, reference.first_failure
+    assert record.verdict is Verdict.FAIL
+    assert record.first_failure is not None
+    said = f"{record.first_failure.description}: {record.first_failure.message}"
+    assert said in notes["notes/failure.txt"]
 
 
 @pytest.mark.wordpress
