@@ -149,6 +149,20 @@ _ALL = [
         },
     ),
     _shape(
+        "comparisons",
+        "function acme_answer() { return 'It is ' . canary('text') . '.'; }"
+        "add_filter('acme_answer', fn() => [canary('first'), canary('second')]);",
+        {"type": "custom_assertion", "code": f"return str_contains(acme_answer(), '{canary('text')}');"},
+        {
+            "type": "custom_assertion",
+            "code": f"return [] === array_diff(['{canary('first')}'], (array) apply_filters('acme_answer', []));",
+        },
+        {
+            "type": "custom_assertion",
+            "code": f"return in_array('{canary('second')}', (array) apply_filters('acme_answer', []));",
+        },
+    ),
+    _shape(
         "classes",
         "class Acme_Ledger { static function total() { return canary('method'); } } class Acme_Vault {}",
         {"type": "class_exists", "target": "Acme_Vault"},

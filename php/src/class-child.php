@@ -64,7 +64,9 @@ final class Child {
 					return;
 				}
 				\ini_set( 'memory_limit', '-1' ); // phpcs:ignore WordPress.PHP.IniSet.memory_limit_Disallowed -- The next call may need a few bytes.
-				$last  = \error_get_last();
+				$last = \error_get_last();
+				// The handler may be the candidate's, or throw and so leave the rest of this undone.
+				\set_error_handler( static fn (): bool => true ); // phpcs:ignore WordPress.PHP.DevelopmentFunctions.error_log_set_error_handler
 				$fatal = null !== $last && 0 !== ( $last['type'] & self::FATAL );
 				if ( $fatal ) {
 					$text = "\nFatal error: {$last['message']} in {$last['file']}:{$last['line']}\n";

@@ -62,8 +62,10 @@ final class Grader {
 			$message = Describe::thrown( $thrown );
 		}
 		unset( $thrown );
-		$tampered = self::settle( $level + 1 ) ?? Integrity::violation( $machinery );
-		$memory   = self::make_room( $socket );
+		$tampered = self::settle( $level ) ?? Integrity::violation( $machinery );
+		// The first one is closed too: the candidate could have put its own in its place.
+		\ob_start( self::keep_output( $output, (int) $asked['limits']['output'] ), 4096 );
+		$memory = self::make_room( $socket );
 
 		// From here to the end of receive() no code of the candidate's can run: its buffers, timers
 		// and collectable objects are gone, it has no signal handler, no other process or thread,

@@ -15,5 +15,5 @@ class Forge_Listener {
 ini_set( 'zend.exception_ignore_args', '0' );
 
 function forge( $where ) {
-	return 'rest' === $where ? array( 'answer' => new Forge_Listener() ) : new Forge_Listener();
+	return in_array( $where, array( 'rest', 'hook' ), true ) ? array( 'answer' => new Forge_Listener() ) : new Forge_Listener();
 }
