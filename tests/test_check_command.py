@@ -82,6 +82,7 @@ def test_a_word_that_is_there_is_a_path_and_any_other_is_a_ref(repository: Path)
     assert found(repository, "datasets") == [("hooks.json", "gateway-in-patterns")]
     assert found(repository, ".") == [("hooks.json", "gateway-in-patterns")]
     assert found(repository / SUITES, "hooks.json") == [("hooks.json", "gateway-in-patterns")]
+    assert "1 warning in 1 test," in check(repository, f"{SUITES}/hooks.json")[1]
     assert found(repository / SUITES, "..") == [("hooks.json", "gateway-in-patterns")]
 
 

@@ -128,7 +128,7 @@ class _Task:
             mended, refused = self._mend(suites)
             suites = self._suites()
         measured = self._measure(suites) if self._options["run"] else None
-        return self._selected(check(suites, self._chosen, measured)), mended, refused
+        return self._selected(suites, check(suites, self._chosen, measured)), mended, refused
 
     def _suites(self) -> Suites:
         tree = self._workbench.tree(self._words.ref)
@@ -147,13 +147,20 @@ class _Task:
             (*EVAL_GLOBS, *evals),
         )
 
-    def _selected(self, checked: Checked) -> Checked:
+    def _selected(self, suites: Suites, checked: Checked) -> Checked:
         """Leave out what is about other paths than those that were named."""
-        paths = self._words.paths
-        if not paths or "" in paths:
+        if not self._words.paths:
             return checked
-        kept = tuple(item for item in checked.findings if any(_covers(path, item.path) for path in paths))
-        return replace(checked, findings=kept)
+        return replace(
+            checked,
+            findings=tuple(item for item in checked.findings if self._is_named(item.path)),
+            tests=sum(self._is_named(subject.file.path) for subject in suites.subjects),
+            evals=sum(self._is_named(item.path) for item in suites.evals.evals),
+        )
+
+    def _is_named(self, path: str) -> bool:
+        paths = self._words.paths
+        return not paths or any(_covers(outer, path) for outer in paths)
 
     def _mend(self, suites: Suites) -> tuple[int, tuple[str, ...]]:
         """Edit and check again until nothing is left to edit."""
@@ -163,7 +170,7 @@ class _Task:
         count = 0
         refused: tuple[str, ...] = ()
         for _ in range(MOST_ROUNDS):
-            found = self._selected(check(suites, self._chosen))
+            found = self._selected(suites, check(suites, self._chosen))
             done = mend(root, suites, found.findings)
             count, refused = count + len(done.findings), done.refused
             if not done.findings:
@@ -172,33 +179,36 @@ class _Task:
         return count, refused
 
     def _release_symbols(self) -> Symbols | None:
-        """Give what the release defines, if it is here: a check fetches nothing but to run tests."""
-        asked = self._options["wordpress"] or self._workbench.config.wordpress
-        needed = [name for name in self._chosen.only if BY_NAME[name].needs == "release"]
-        if not self._options["run"]:
-            for name in self._chosen.only:
-                if BY_NAME[name].needs == "run":
-                    raise UsageError(f"The rule {quoted(name)} runs the tests: give --run.")
-        release = (
-            ensure_release(asked, progress=self._reporter.say)
-            if self._options["run"]
-            else find_release(asked)
-        )
-        if release is None and needed:
+        """Give what the release defines, if it is here: a check fetches nothing but to run tests.
+
+        Where nothing asks for it, a cache that cannot be had is no reason not to check the rest.
+        """
+        needed = {BY_NAME[name].needs: name for name in self._chosen.only}
+        if self._options["run"]:
+            return symbols_of(ensure_release(self._asked, progress=self._reporter.say), self._reporter.say)
+        if "run" in needed:
+            raise UsageError(f"The rule {quoted(needed['run'])} runs the tests: give --run.")
+        try:
+            release = find_release(self._asked)
+            if release is not None:
+                return symbols_of(release, self._reporter.say)
+        except EnvironmentFailure as failure:
+            self._reporter.say(f"the source of WordPress cannot be read: {failure}")
+        if "release" in needed:
             raise EnvironmentFailure(
-                f"The rule {quoted(needed[0])} reads the source of WordPress, which is not in the cache: "
-                "run `refcompare wordpress fetch`."
+                f"The rule {quoted(needed['release'])} reads the source of WordPress, which is not in the "
+                "cache: run `refcompare wordpress fetch`."
             )
-        return None if release is None else symbols_of(release, self._reporter.say)
+        return None
+
+    @property
+    def _asked(self) -> str | None:
+        """The release that was asked for; None for the pinned one."""
+        return self._options["wordpress"] or self._workbench.config.wordpress
 
     def _measure(self, suites: Suites) -> Iterator[Finding]:
         """Run the tests that were named, and give what they leave on the site."""
-        paths = self._words.paths
-        subjects = [
-            subject
-            for subject in suites.subjects
-            if not paths or any(_covers(path, subject.file.path) for path in paths)
-        ]
+        subjects = [subject for subject in suites.subjects if self._is_named(subject.file.path)]
         if not self._chosen.has("leftover-state") or not subjects:
             return iter(())
         runtime = self._workbench.runtime(self._reporter.say)

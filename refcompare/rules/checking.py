@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from refcompare.agents.evals import EVAL_GLOBS, EvalSet, load_evals
 from refcompare.execution.definition import build
 from refcompare.execution.loader import SourceFile, SourceTest
 from refcompare.execution.model import ExecutionTest
 from refcompare.rules import format
-from refcompare.rules.catalogue import ALL, UNUSED_WAIVER, WAIVER, Chosen
+from refcompare.rules.catalogue import ALL, UNUSED_WAIVER, Chosen
 from refcompare.rules.model import EvalSubject, Finding, Needs, Prompt, Rule, Subject
 from refcompare.rules.waivers import Waiver, eval_waivers, waived, waivers
 from refcompare.suites import DEFAULT_GLOBS, sources
@@ -103,20 +104,22 @@ def check(suites: Suites, chosen: Chosen, measured: Iterable[Finding] | None = N
         has.add("release")
     if measured is not None:
         has.add("run")
-    asked = [rule for rule in ALL if chosen.has(rule.name)]
+    # Whether a waiver is used shows only where everything that it may be about is asked.
+    everything = UNUSED_WAIVER in chosen.only
+    asked = [
+        rule for rule in ALL if chosen.has(rule.name) or (everything and rule.name not in chosen.ignored)
+    ]
     ran = frozenset(rule.name for rule in asked if rule.needs in has)
     findings = [*_format(suites), *(measured or ())]
     for rule in asked:
         if rule.name in ran:
             findings.extend(_ask(rule, suites))
-    kept = [finding for finding in findings if chosen.has(finding.rule)]
     given = [item for subject in suites.subjects for item in waivers(subject)]
     given += [item for one in suites.evals.evals for item in eval_waivers(one)]
-    refused = [item for item in given if isinstance(item, Finding) and chosen.has(WAIVER)]
-    judged = ran if chosen.has(UNUSED_WAIVER) else frozenset[str]()
-    left = waived(kept, (item for item in given if isinstance(item, Waiver)), judged)
+    refused = [item for item in given if isinstance(item, Finding)]
+    left = waived(findings, (item for item in given if isinstance(item, Waiver)), ran)
     return Checked(
-        findings=tuple(sorted({*left, *refused})),
+        findings=tuple(sorted(item for item in {*left, *refused} if chosen.has(item.rule))),
         unasked=tuple((rule.name, rule.needs) for rule in asked if rule.name not in ran),
         tests=len(suites.subjects),
         evals=len(suites.evals.evals),
@@ -147,7 +150,7 @@ def _ask(rule: Rule, suites: Suites) -> Iterator[Finding]:
 
 def _objections(rule: Rule, subject: Subject) -> Iterator[Finding]:
     assert rule.test is not None
-    for objection in rule.test(subject):
+    for objection in islice(rule.test(subject), format.MOST_OF_A_KIND):
         yield Finding(
             path=subject.file.path,
             line=subject.file.line_of(subject.entry, objection.where),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from refcompare.agents.checks.calls import SkillUsed
 from refcompare.agents.checks.reads import NotRead, Read
@@ -35,11 +35,20 @@ def read_of_nothing(subject: EvalSubject) -> Iterator[tuple[int, str, str]]:
         if not isinstance(check, Read | NotRead) or check.path in item.workspace.files:
             continue
         if check.path not in subject.paths:
-            near = did_you_mean(check.path, subject.paths) or "mend the path, or remove the check"
+            near = (
+                did_you_mean(check.path, _near(check.path, subject.paths))
+                or "mend the path, or remove the check"
+            )
             yield named.line, f"the tree has no file {quoted(check.path)}, whose reading is measured", near
         elif any(covers(glob, check.path) for glob in item.workspace.hide):
             message = f"workspace.hide hides {quoted(check.path)}, whose reading is measured"
             yield named.line, message, "leave the file in the workspace, or remove the check"
+
+
+def _near(path: str, paths: Iterable[str]) -> list[str]:
+    """Give the paths that may have been meant: of the same name, or in the same folder."""
+    folder, _, name = path.rpartition("/")
+    return [other for other in paths if other.endswith(f"/{name}") or other.rpartition("/")[0] == folder]
 
 
 def skill_of_nothing(subject: EvalSubject) -> Iterator[tuple[int, str, str]]:

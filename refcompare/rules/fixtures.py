@@ -14,6 +14,9 @@ from refcompare.wording import quoted
 
 _ID = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_MENTIONED = re.compile(r"(\$\w+)|['\"](\w+)['\"]")
+"""A variable, or its name as a text."""
+
 _SPREADS = frozenset({"compact", "extract", "get_defined_vars"})
 
 
@@ -87,10 +90,11 @@ def _unused_variables(subject: Subject, code: Code) -> Iterator[Objection]:
     globals_ = {
         source.text(item) for node in own if node.type == "global_declaration" for item in node.named_children
     }
-    elsewhere = "\n".join(item.source.code for item in subject.code("reference", "assertion", "teardown"))
+    texts = [item.source.code for item in subject.code("reference", "assertion", "teardown")]
+    elsewhere = {name for text in texts for pair in _MENTIONED.findall(text) for name in pair}
     for name, node in _assigned(source, own).items():
         used = reads[name] > 1 or name in globals_ or name == "$this"
-        if not used and not re.search(rf"\{name}\b|['\"]{name[1:]}['\"]", elsewhere):
+        if not used and not elsewhere.intersection({name, name[1:]}):
             place = code.place(source.line(node))
             message = f"{place} gives {name} a value, which nothing reads"
             yield Objection(code.where, message, "leave the variable out")

@@ -34,7 +34,7 @@ _NAME = re.compile(r"(?<![\w\\$'\"-])\\?(?:[A-Za-z]\w*(?:::|->))?[A-Za-z]\w*")
 
 
 def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)[:MOST_WORDS]]
+    return [match[0].lower() for match in islice(_WORD.finditer(text), MOST_WORDS)]
 
 
 def prompt_repeats_answer(subject: Subject) -> Iterator[Objection]:

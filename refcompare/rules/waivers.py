@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from refcompare.agents.evals import Eval
 from refcompare.rules.catalogue import BY_NAME, UNUSED_WAIVER, WAIVER
@@ -13,6 +14,9 @@ from refcompare.wording import did_you_mean, kind, quoted
 
 FIELD = "check_ignore"
 """The field of a test's metadata: an object of rule names to reasons."""
+
+MOST_WAIVERS = 100
+"""Waivers of one test or eval that are read: there are fewer rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ def waivers(subject: Subject) -> Iterator[Waiver | Finding]:
         mend = "make it an object of rule names to reasons"
         yield Finding(path, line, WAIVER, message, mend, "error", owner=owner)
         return
-    for name, reason in given.items():
+    for name, reason in islice(given.items(), MOST_WAIVERS):
         line = subject.file.line_of(subject.entry, (*where, name))
         fault = _fault(name, reason)
         if fault is None:
@@ -53,7 +57,7 @@ def waivers(subject: Subject) -> Iterator[Waiver | Finding]:
 
 def eval_waivers(item: Eval) -> Iterator[Waiver | Finding]:
     """Give the waivers of an agent eval, and a finding for each that cannot be one."""
-    for name, reason in item.check_ignore.items():
+    for name, reason in islice(item.check_ignore.items(), MOST_WAIVERS):
         fault = _fault(name, reason)
         if fault is None:
             yield Waiver(item.id, item.path, item.line, name, None)
