@@ -33,7 +33,8 @@ final class Assertions {
 		$code      = $text;
 		$assertion = array();
 		$text      = '';
-		$outcome   = array(
+		\gc_disable();
+		$outcome = array(
 			'passed'   => false,
 			'message'  => null,
 			'expected' => \array_key_exists( 'expected', $checked ) ? Describe::value( $checked['expected'] ) : null,
