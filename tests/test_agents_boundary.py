@@ -117,13 +117,7 @@ def test_the_boundary_of_docker_holds(container: ContainerBoundary):
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize(
-    "layer",
-    [
-        Layer.HOST_USER, Layer.FILES, Layer.NETWORK, Layer.PROCESSES, Layer.IPC, Layer.CAPABILITIES,
-        Layer.SYSTEM_CALLS, Layer.SYSTEM_READ_ONLY, Layer.LIFETIME, Layer.MEMORY, Layer.LIMITS,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("layer", sorted(set(Layer) - {Layer.DESCRIPTORS}))  # an engine passes none on
 def test_a_wall_of_docker_that_is_left_out_is_noticed(layer: Layer, container: ContainerBoundary):
     (result,) = probes(ContainerBoundary(frozenset({layer})), only={RED[layer]})
     assert not result.passed

@@ -71,6 +71,9 @@ _WALLS: dict[Layer, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Layer.HOSTNAME: (("--hostname", "sandbox"), ("--uts", "host")),
     Layer.CAPABILITIES: (("--cap-drop", "ALL", "--security-opt", "no-new-privileges"), ()),
     Layer.SYSTEM_CALLS: ((), ("--security-opt", "seccomp=unconfined")),
+    Layer.USER_NAMESPACES: ((), ("--security-opt", "seccomp=unconfined")),
+    Layer.KERNEL_SETTINGS: ((), ("--security-opt", "systempaths=unconfined")),
+    Layer.TERMINAL: ((), ("--tty",)),
     Layer.SYSTEM_READ_ONLY: (("--read-only",), ()),
 }
 
@@ -157,7 +160,8 @@ class ContainerBoundary:
             options += _memory(path, None if Layer.MEMORY in self.without else TMP_BYTES)
         for hidden in _hidden():
             options += ["--tmpfs", f"{hidden}:ro,size=4k"]
-        for key, value in {**ENVIRONMENT, **view.environment}.items():
+        leaked = os.environ if Layer.ENVIRONMENT in self.without else {}
+        for key, value in {**leaked, **ENVIRONMENT, **view.environment}.items():
             options += ["--env", f"{key}={value}"]
         return [*options, *ownership_labels()]
 
