@@ -807,6 +807,8 @@ PUPPETS = {
     "the callbacks of the hook init": "$GLOBALS['wp_filter']['init']->callbacks[10] = new ArrayObject();",
     "the logger of queries": "$GLOBALS['wpdb']->get_driver()->get_connection()->set_query_logger( static function ( &$sql ) {} );",
     "the array $wp_post_types": "$GLOBALS['wp_post_types'] = new ArrayObject( $GLOBALS['wp_post_types'] );",
+    "an array of WP_Block_Type_Registry": "( fn () => $this->registered_block_types = new ArrayObject() )->call( WP_Block_Type_Registry::get_instance() );",
+    "the object of WP_Block_Patterns_Registry": "( new ReflectionProperty( 'WP_Block_Patterns_Registry', 'instance' ) )->setValue( null, new ArrayObject() );",
     "an array of $wp_roles": "$GLOBALS['wp_roles']->role_objects = new ArrayObject();",
     "replaced $wp_roles": "class R extends WP_Roles {} $GLOBALS['wp_roles'] = new R();",
 }  # fmt: skip

@@ -41,6 +41,24 @@ final class Integrity {
 	private const REGISTERS = 13;
 
 	/**
+	 * Classes that know things by name, each by one object in its static property `instance`.
+	 */
+	private const REGISTRIES = array(
+		'WP_Abilities_Registry',
+		'WP_Ability_Categories_Registry',
+		'WP_Block_Bindings_Registry',
+		'WP_Block_Pattern_Categories_Registry',
+		'WP_Block_Patterns_Registry',
+		'WP_Block_Styles_Registry',
+		'WP_Block_Supports',
+		'WP_Block_Templates_Registry',
+		'WP_Block_Type_Registry',
+		'WP_Font_Library',
+		'WP_Icon_Collections_Registry',
+		'WP_Icons_Registry',
+	);
+
+	/**
 	 * What must stay the same, in the order of PARTS. Called after setup, since a test's own setup
 	 * may replace them.
 	 *
@@ -102,7 +120,9 @@ final class Integrity {
 				}
 			}
 		}
-		return self::hidden_register( $expected[ self::REGISTERS ] ) ?? self::hidden_table( $machinery[ self::DATABASE ] );
+		return self::hidden_register( $expected[ self::REGISTERS ] )
+			?? self::hidden_registry()
+			?? self::hidden_table( $machinery[ self::DATABASE ] );
 	}
 
 	/**
@@ -170,6 +190,33 @@ final class Integrity {
 			foreach ( $properties as $property ) {
 				if ( \is_object( $held[ $property ] ?? null ) ) {
 					return 'the candidate put an object in the place of an array of $' . $name;
+				}
+			}
+		}
+		return null;
+	}
+
+	/**
+	 * Name a registry of WordPress's that is another's, or that has an object in the place of an array.
+	 */
+	private static function hidden_registry(): ?string {
+		foreach ( self::REGISTRIES as $class ) {
+			if ( ! \class_exists( $class, false ) || ! \property_exists( $class, 'instance' ) ) {
+				continue;
+			}
+			$reflected = new \ReflectionClass( $class );
+			$instance  = $reflected->getStaticPropertyValue( 'instance' );
+			if ( null === $instance ) {
+				continue; // Nobody has asked for it.
+			}
+			if ( ! \is_object( $instance ) || \get_class( $instance ) !== $reflected->getName() ) {
+				return 'the candidate replaced the object of ' . $class;
+			}
+			$defaults = $reflected->getDefaultProperties();
+			foreach ( \get_mangled_object_vars( $instance ) as $property => $held ) {
+				$name = \substr( (string) \strrchr( "\0" . $property, "\0" ), 1 );
+				if ( \is_object( $held ) && \is_array( $defaults[ $name ] ?? null ) ) {
+					return 'the candidate put an object in the place of an array of ' . $class;
 				}
 			}
 		}

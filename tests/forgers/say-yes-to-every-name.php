@@ -1,6 +1,6 @@
 <?php
 /*
-tries: Puts objects that know every name in the place of the arrays in which WordPress looks up hooks, post types, taxonomies and what has happened.
+tries: Puts objects that know every name in the place of the arrays in which WordPress looks up hooks, post types, taxonomies, blocks and what has happened.
 acceptable: [tampered]
 */
 
@@ -21,3 +21,4 @@ foreach ( array( 'wp_post_types', 'wp_taxonomies', 'wp_actions', 'shortcode_tags
 }
 add_action( 'acme_saved', '__return_true' );
 $GLOBALS['wp_filter']['acme_saved']->callbacks = new Forge_Register();
+( fn () => $this->registered_block_types = new Forge_Register() )->call( WP_Block_Type_Registry::get_instance() );
