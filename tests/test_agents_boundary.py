@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from refcompare.agents import boundary as boundary_module
 from refcompare.agents.boundary import (
@@ -24,6 +26,7 @@ from refcompare.agents.boundary import (
 from refcompare.agents.bubblewrap import BubblewrapBoundary
 from refcompare.agents.container import ContainerBoundary
 from refcompare.agents.probes import Probe, holds, probes, probes_value, render_probes
+from refcompare.cli import cli
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.sandbox import Mount, ProbeResult
 from refcompare.wordpress.engine import docker_available
@@ -109,6 +112,20 @@ def test_a_wall_that_is_left_out_is_noticed(layer: Layer, bubblewrap: Bubblewrap
     assert RED[layer] in failed
     assert not holds(results)
     assert "does not hold" in render_probes(results)
+
+
+def test_the_doctor_shows_the_probes_and_its_status_is_theirs(
+    bubblewrap: BubblewrapBoundary, monkeypatch: pytest.MonkeyPatch
+):
+    done = CliRunner().invoke(cli, ["doctor", "--sandbox"])
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "The sandbox holds.")
+    for layer in (Layer.FILES, Layer.NETWORK, Layer.PROCESSES):
+        open_boundary = BubblewrapBoundary(frozenset({layer}))
+        monkeypatch.setattr(boundary_module, "find_boundary", lambda found=open_boundary: found)
+        done = CliRunner().invoke(cli, ["doctor", "--sandbox", "--json"])
+        told = json.loads(done.stdout)
+        assert (done.exit_code, told["holds"]) == (3, False)
+        assert RED[layer] in [probe["name"] for probe in told["probes"] if not probe["passed"]]
 
 
 @pytest.mark.docker
