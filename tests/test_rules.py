@@ -277,6 +277,12 @@ def test_what_always_holds_is_an_error_only_where_nothing_else_is_asked():
         ("$t = acme_title( 'a' );\ndelete_option( 'b' );\nreturn array( $t, acme_title( 'a' ) );", False),
         ("delete_option( 'b' );", False),
         ("$t = acme_title( 'a' );\nwp_set_current_user( 0 );\nreturn 'x' === $t;", False),
+        ("$s = 0;\nadd_action( 'd', function () use ( &$s ) {} );\nwp_delete_post( 5 );\nreturn $s;", False),
+        ("global $s;\n$s = acme_title( 'a' );\nwp_delete_post( 5 );\nreturn $s;", False),
+        ("acme_title( 'a' );\nwp_delete_post( 5 );\nreturn $GLOBALS['seen'];", False),
+        ("$s = acme_title( 'a' );\nwp_delete_post( 5 );\nreturn 1 === $s->count;", False),
+        ("$a = acme_title( 'a' );\n$b = &$a;\nwp_delete_post( 5 );\nreturn $a;", False),
+        ("$a = array( acme_title( 'a' ) );\ndelete_option( 'b' );\nreturn 'x' === $a[0];", True),
     ],
 )
 def test_cleaning_up_is_told_where_nothing_is_looked_at_afterwards(code: str, told: bool):

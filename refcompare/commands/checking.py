@@ -195,9 +195,10 @@ class _Task:
         except EnvironmentFailure as failure:
             self._reporter.say(f"the source of WordPress cannot be read: {failure}")
         if "release" in needed:
+            fetch = " ".join(filter(None, ("refcompare wordpress fetch", self._asked)))
             raise EnvironmentFailure(
                 f"The rule {quoted(needed['release'])} reads the source of WordPress, which is not in the "
-                "cache: run `refcompare wordpress fetch`."
+                f"cache: run `{printable(fetch)}`."
             )
         return None
 

@@ -20,6 +20,19 @@ _CLEANS = re.compile(
     r"|wp_cache_flush\w*|wp_reset_(postdata|query)"
 )
 _BARE_PATTERN = re.compile(r"\W*(function\s*\\?[s ]?[*+]?\s*)?\\?b?(?P<name>[A-Za-z_]\w*)(\\b)?\W*")
+_SHARED = frozenset(
+    {
+        *("member_access_expression", "nullsafe_member_access_expression"),
+        *("scoped_property_access_expression", "include_expression"),
+    }
+)
+"""What gives a value that somebody else may have changed meanwhile."""
+
+_REFERENCES = frozenset(
+    {"by_ref", "reference_assignment_expression", "global_declaration", "function_static_declaration"}
+)
+"""What gives somebody else a hold of a variable."""
+
 _LONGEST_BARE = 300
 """Characters of a pattern that are read: a name with something around it has fewer."""
 
@@ -103,18 +116,33 @@ def cleanup_in_assertion(subject: Subject) -> Iterator[Objection]:
 def _trailing_cleanup(source: Source) -> Iterator[Node]:
     """Give the statements after the last look at the site that only remove something.
 
-    What stands before a return that looks at the site again may be what the test is about.
+    What stands before a return that looks at the site again, or at what a callback may have written, may be
+    what the test is about.
     """
     body = [node for node in source.nodes[0].named_children if node.type not in {"comment", "php_tag"}]
-    if body and body[-1].type == "return_statement":
-        returned = body.pop()
-        if any(call_at(source, node) is not None for node in within(returned)):
-            return
+    if body and body[-1].type == "return_statement" and not _is_settled(source, body.pop()):
+        return
     found = []
     while body and _cleans(source, body[-1]):
         found.append(body.pop())
     if body:  # else nothing was looked at: removing is what the assertion is about
         yield from reversed(found)
+
+
+def _is_settled(source: Source, returned: Node) -> bool:
+    """Say whether nothing that is removed can change a returned value any more.
+
+    It holds local variables and literals alone: no call, no object that a callback may share, no global, and
+    no variable that something has a reference to.
+    """
+    parts = list(within(returned))
+    if any(part.type in _SHARED or call_at(source, part) is not None for part in parts):
+        return False
+    names = {source.text(part) for part in parts if part.type == "variable_name"}
+    if "$GLOBALS" in names:
+        return False
+    shared = (node for node in source.nodes if node.type in _REFERENCES)
+    return all(names.isdisjoint(source.text(item) for item in within(node)) for node in shared)
 
 
 def _cleans(source: Source, statement: Node) -> bool:
@@ -126,17 +154,20 @@ def _cleans(source: Source, statement: Node) -> bool:
 def _moved(subject: Subject, code: Code, statements: Sequence[Node]) -> tuple[Change, ...]:
     """Give the edits that move statements to the teardown; none where they need what is not there.
 
-    In the last assertion nothing runs after them but the teardown, so moving them changes no verdict.
+    In the last assertion nothing runs after them but the return of a value that they cannot change, and the
+    teardown, so moving them changes no verdict. What prints may print in them too.
     """
-    source = code.source
+    source, teardown = code.source, subject.test.teardown
     if any(node.type == "variable_name" for item in statements for node in within(item)):
+        return ()
+    if "?>" in teardown or source.nodes[0].named_children[-1].type != "return_statement":
         return ()
     texts, cuts = [], []
     for item in statements:
         start, end = _columns(source, item)
         cuts.append(Cut(code.where, start, end))
         texts.append(source.text(item))
-    missing = [text for text in texts if text not in subject.test.teardown]
+    missing = [text for text in texts if text not in teardown]
     kept: tuple[Change, ...] = ()
     if missing:
         kept = (Append(("runtime_checks", "teardown"), "\n".join(missing)),)

@@ -111,9 +111,13 @@ def check(suites: Suites, chosen: Chosen, measured: Iterable[Finding] | None = N
     ]
     ran = frozenset(rule.name for rule in asked if rule.needs in has)
     findings = [*_format(suites), *(measured or ())]
-    for rule in asked:
-        if rule.name in ran:
-            findings.extend(_ask(rule, suites))
+    rules = [rule for rule in asked if rule.name in ran]
+    for subject in suites.subjects:
+        for rule in rules:
+            findings.extend(_objections(rule, subject))
+        subject.forget()
+    for rule in rules:
+        findings.extend(_ask(rule, suites))
     given = [item for subject in suites.subjects for item in waivers(subject)]
     given += [item for one in suites.evals.evals for item in eval_waivers(one)]
     refused = [item for item in given if isinstance(item, Finding)]
@@ -134,9 +138,7 @@ def _format(suites: Suites) -> Iterator[Finding]:
 
 
 def _ask(rule: Rule, suites: Suites) -> Iterator[Finding]:
-    if rule.test is not None:
-        for subject in suites.subjects:
-            yield from _objections(rule, subject)
+    """Ask a rule that looks at more than one test, or at evals."""
     if rule.prompts is not None:
         for prompt, message, mend in rule.prompts(suites.prompts):
             place, owner = (prompt.path, prompt.line), prompt.owner
@@ -149,8 +151,8 @@ def _ask(rule: Rule, suites: Suites) -> Iterator[Finding]:
 
 
 def _objections(rule: Rule, subject: Subject) -> Iterator[Finding]:
-    assert rule.test is not None
-    for objection in islice(rule.test(subject), format.MOST_OF_A_KIND):
+    objections = rule.test(subject) if rule.test is not None else iter(())
+    for objection in islice(objections, format.MOST_OF_A_KIND):
         yield Finding(
             path=subject.file.path,
             line=subject.file.line_of(subject.entry, objection.where),

@@ -136,6 +136,11 @@ class Subject:
         """The functions that assertions call, authored or inferred."""
         return find_gateway(self.test, self.texts)
 
+    def forget(self) -> None:
+        """Let the syntax trees go: those of a large suite would not fit into memory together."""
+        for name in ("codes", "texts", "gateway"):
+            self.__dict__.pop(name, None)
+
     def code(self, *roles: Role) -> Iterator[Code]:
         """Give the texts of some roles."""
         return (code for code in self.codes if code.role in roles)
