@@ -939,6 +939,24 @@ def test_printed_text_does_not_hear_what_it_is_compared_with(grade: Callable[...
     assert grade(LISTENER, printing).verdict is Verdict.FAIL
 
 
+@pytest.mark.parametrize(
+    "assertion",
+    [
+        "$page = acme_page(); return ! preg_match( '/<script/', $page );",
+        "return ! preg_match( '~<script\\b~i', acme_page() );",
+        "return ! array_filter( array( acme_page() ), static fn ( $page ) => preg_match( '/<script/', $page ) );",
+        "return array() === preg_grep( '/<script/', array( acme_page() ) );",
+    ],
+)
+def test_the_matcher_does_not_fail_within_an_assertion(grade: Callable[..., Record], assertion: str) -> None:
+    lower = "ini_set( 'pcre.backtrack_limit', '0' ); ini_set( 'pcre.jit', '0' );"
+    page = f"function acme_page() {{ {lower} return '<b>Open</b><script>alert( 1 )</script>'; }}"
+    assert grade(page, code(assertion)).verdict is Verdict.FAIL
+    later = f"class Acme_Page {{ function __toString(): string {{ {lower} return '<script>'; }} }} function acme_page() {{ return new Acme_Page(); }}"
+    assert grade(later, code(assertion)).verdict is Verdict.FAIL
+    assert grade("function acme_page() { return 'Open'; }", code(assertion)).verdict is Verdict.PASS
+
+
 def test_what_compares_by_another_name_is_left_alone(grade: Callable[..., Record]) -> None:
     methods = """
         class Acme_Box {

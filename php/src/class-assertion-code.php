@@ -16,7 +16,8 @@ namespace Refcompare;
  * the text of the first argument of `str_contains( acme_page(), 'Open until nine' )` while it calls
  * the function, and what is looked for lies on the stack then: the object could answer just that.
  * So each argument that has to be computed becomes text first, with nothing but itself on the
- * stack. For values of any other kind, and for objects that do not listen, that changes nothing.
+ * stack, and the matcher gets its limits back then. For values of any other kind, and for objects
+ * that do not listen, that changes nothing.
  */
 final class Assertion_Code {
 

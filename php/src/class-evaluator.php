@@ -133,6 +133,13 @@ final class Evaluator {
 				throw new \ErrorException( $message, 0, $level, $file, $line ); // phpcs:ignore WordPress.Security.EscapeOutput.ExceptionNotEscaped
 			}
 		);
+		self::free_matcher();
+	}
+
+	/**
+	 * Give the matcher of regular expressions its limits back.
+	 */
+	public static function free_matcher(): void {
 		foreach ( self::MATCHER as $name => $value ) {
 			\ini_set( $name, $value ); // phpcs:ignore WordPress.PHP.IniSet.Risky
 		}

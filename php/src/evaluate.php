@@ -44,14 +44,29 @@ function take( string &$value ): string {
 }
 
 /**
+ * Make an argument of a comparing function plain, just before that is called.
+ *
+ * What computed the argument may have lowered what the matcher of regular expressions may use,
+ * and where it fails `! preg_match( '/<script/', $page )` would hold.
+ *
+ * See Assertion_Code, which has assertions call this.
+ *
+ * @param mixed $value The argument.
+ * @return mixed The same, with text in the place of objects that can be turned into it.
+ */
+function plain( mixed $value ): mixed {
+	$plain = \Refcompare\text_of( $value, 8 );
+	Evaluator::free_matcher();
+	return $plain;
+}
+
+/**
  * Turn objects into text that can be, also those in an array, with nothing but themselves on the stack.
  *
- * See Assertion_Code, which has assertions call it.
- *
  * @param mixed $value The value.
- * @param int   $depth Levels of arrays still to look into.
+ * @param int   $depth Levels of arrays to look into.
  */
-function plain( mixed $value, int $depth = 8 ): mixed {
+function text_of( mixed $value, int $depth ): mixed {
 	if ( $value instanceof \Stringable ) {
 		return (string) $value;
 	}
@@ -60,7 +75,7 @@ function plain( mixed $value, int $depth = 8 ): mixed {
 	}
 	$items = array();
 	foreach ( $value as $key => $item ) {
-		$items[ $key ] = \Refcompare\plain( $item, $depth - 1 );
+		$items[ $key ] = \Refcompare\text_of( $item, $depth - 1 );
 	}
 	return $items;
 }
