@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from refcompare.agents.codex import CodexAgent
 from refcompare.agents.crew import ModelCrew
 from refcompare.agents.door import Upstream
 from refcompare.agents.interface import AgentLimits
+from refcompare.agents.prices import PriceTable
 from refcompare.agents.scripted import ScriptedModel
 from refcompare.agents.trajectory import Ending, Trajectory
 from refcompare.agents.trial import RUN_BUDGET, _unless_broke
@@ -455,10 +457,7 @@ def recorded_and_replayed(
 ) -> str:
     """Record a run against a scripted model, replay it without one, and give the page of the replay."""
     tapes = project.output.parent / "tapes"
-    with ScriptedModel(script(*turns)) as model:
-        for name, address in (("ANTHROPIC", model.url), ("OPENAI", f"{model.url}/v1")):
-            monkeypatch.setenv(f"{name}_BASE_URL", address)
-            monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    with scripted(monkeypatch, *turns) as model:
         status, _ = project.compare(record=tapes, **options)
         asked = model.requests
     first = without_times(project)
@@ -519,6 +518,95 @@ def test_a_trial_that_was_not_recorded_is_told_before_any_runs(project, monkeypa
         project.compare(agent=agent, replay=project.output.parent / "none")
     with pytest.raises(UsageError, match="--record and --replay exclude each other"):
         project.compare(agent=agent, replay=project.output, record=project.output)
+
+
+# ------------------------------------------------------------------- the real programs, from end to end
+
+BOTH = pytest.mark.parametrize("agent", [ClaudeAgent(), CodexAgent()], ids=lambda agent: agent.name)
+LOOKS = {
+    "calls": [
+        {
+            "anthropic": {"name": "Bash", "input": {"command": "cat AGENTS.md"}},
+            "openai": {"name": "exec_command", "input": {"cmd": "cat AGENTS.md"}},
+        }
+    ]
+}
+DEAR = {**LOOKS, "usage": {"input": 200_000, "output": 50_000}}
+
+
+@contextmanager
+def scripted(monkeypatch: pytest.MonkeyPatch, *turns: Any) -> Iterator[ScriptedModel]:
+    """Put a scripted model where the environment says that both APIs are."""
+    with ScriptedModel(script(*turns)) as model:
+        for name, address in (("ANTHROPIC", model.url), ("OPENAI", f"{model.url}/v1")):
+            monkeypatch.setenv(f"{name}_BASE_URL", address)
+            monkeypatch.setenv(f"{name}_API_KEY", KEY)
+        yield model
+
+
+def trials_of(project: Project) -> list[Trial]:
+    return [trial for arm in ("base", "head") for trial in read_trials(project.output, arm)]
+
+
+@pytest.mark.agents
+@BOTH
+def test_an_api_error_is_not_graded_and_no_failed_check(project, monkeypatch, agent):
+    monkeypatch.delenv("REFCOMPARE_CACHE_DIR")
+    fetched_or_skip(agent)
+    error = {"status": 400, "type": "invalid_request_error", "message": "Your credit is used up."}
+    with scripted(monkeypatch, LOOKS, says("", error=error)):
+        status, page = project.compare(agent=(agent.name,), repeat=1)
+    for trial in trials_of(project):
+        assert (trial.trajectory.ending, trial.graded, trial.metrics) == (Ending.API_ERROR, False, ())
+        assert "Your credit is used up." in (trial.trajectory.error or "")
+        assert [call.exit_code for call in trial.trajectory.calls] == [0], "what it did until then is kept"
+    assert status == 3
+    assert "not graded" in page and "regressed" not in page
+
+
+@pytest.mark.agents
+@BOTH
+def test_the_budget_of_a_trial_ends_it_and_what_it_did_is_graded(project, monkeypatch, agent):
+    monkeypatch.delenv("REFCOMPARE_CACHE_DIR")
+    fetched_or_skip(agent)
+    project.evals({**EVAL, "limits": {"usd": 0.5}})
+    head = project.scratch.commit()
+    with scripted(monkeypatch, DEAR, DEAR, DEAR, DEAR, DEAR, says("Never said.")):
+        project.compare(head=head, agent=(agent.name,), repeat=1)
+    for trial in trials_of(project):
+        assert (trial.trajectory.ending, trial.graded) == (Ending.MONEY, True)
+        assert trial.trajectory.cost is not None and 0.5 <= trial.trajectory.cost < 5
+        assert 1 <= len(trial.trajectory.calls) < 5
+        assert [metric.outcome.value for metric in trial.metrics] == ["failed", "passed"]
+
+
+@pytest.mark.agents
+@BOTH
+def test_the_budget_of_the_run_ends_all_trials_and_none_is_held_against_an_arm(project, monkeypatch, agent):
+    monkeypatch.delenv("REFCOMPARE_CACHE_DIR")
+    fetched_or_skip(agent)
+    with scripted(monkeypatch, DEAR, says("Done.")) as model:
+        project.compare(agent=(agent.name,), repeat=2, budget=0.5, jobs=1)
+        asked = model.requests
+    trials = trials_of(project)
+    assert len(trials) == 4
+    assert not any(trial.graded for trial in trials)
+    assert {trial.trajectory.error for trial in trials} == {"the run's budget was used up before its end"}
+    assert asked <= 2, "after the first response nothing more was asked"
+
+
+@pytest.mark.agents
+@BOTH
+def test_a_cost_that_nobody_knows_is_null(project, monkeypatch, agent):
+    monkeypatch.delenv("REFCOMPARE_CACHE_DIR")
+    fetched_or_skip(agent)
+    monkeypatch.setattr("refcompare.agents.gateway.published_prices", PriceTable)
+    with scripted(monkeypatch, LOOKS, says("Done.")):
+        _, page = project.compare(agent=(agent.name,), repeat=1, form="json")
+    for trial in trials_of(project):
+        assert (trial.trajectory.ending, trial.trajectory.cost) == (Ending.DONE, None)
+        assert trial.trajectory.usage.input_tokens == 200
+    assert "$0" not in page
 
 
 # --------------------------------------------------------------------------------- the crew
