@@ -163,6 +163,15 @@ _ALL = [
         },
     ),
     _shape(
+        "negatives",
+        "function acme_answer() { return canary('only'); }",
+        {
+            "type": "custom_assertion",
+            "code": "$text = acme_answer(); return is_string( $text )"
+            f" && ! preg_match('~^(?!{canary('only')}$)~', $text);",
+        },
+    ),
+    _shape(
         "classes",
         "class Acme_Ledger { static function total() { return canary('method'); } } class Acme_Vault {}",
         {"type": "class_exists", "target": "Acme_Vault"},
