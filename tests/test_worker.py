@@ -946,10 +946,11 @@ def test_printed_text_does_not_hear_what_it_is_compared_with(grade: Callable[...
         "return ! preg_match( '~<script\\b~i', acme_page() );",
         "return ! array_filter( array( acme_page() ), static fn ( $page ) => preg_match( '/<script/', $page ) );",
         "return array() === preg_grep( '/<script/', array( acme_page() ) );",
+        "return false === mb_strpos( acme_page(), 'script' );",
     ],
 )
 def test_the_matcher_does_not_fail_within_an_assertion(grade: Callable[..., Record], assertion: str) -> None:
-    lower = "ini_set( 'pcre.backtrack_limit', '0' ); ini_set( 'pcre.jit', '0' );"
+    lower = "ini_set( 'pcre.backtrack_limit', '0' ); ini_set( 'pcre.jit', '0' ); mb_internal_encoding( 'UTF-16' );"
     page = f"function acme_page() {{ {lower} return '<b>Open</b><script>alert( 1 )</script>'; }}"
     assert grade(page, code(assertion)).verdict is Verdict.FAIL
     later = f"class Acme_Page {{ function __toString(): string {{ {lower} return '<script>'; }} }} function acme_page() {{ return new Acme_Page(); }}"

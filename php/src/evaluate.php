@@ -47,7 +47,8 @@ function take( string &$value ): string {
  * Make an argument of a comparing function plain, just before that is called.
  *
  * What computed the argument may have lowered what the matcher of regular expressions may use,
- * and where it fails `! preg_match( '/<script/', $page )` would hold.
+ * and where it fails `! preg_match( '/<script/', $page )` would hold. In another encoding
+ * `mb_strpos()` finds as little.
  *
  * See Assertion_Code, which has assertions call this.
  *
@@ -57,6 +58,7 @@ function take( string &$value ): string {
 function plain( mixed $value ): mixed {
 	$plain = \Refcompare\text_of( $value, 8 );
 	Evaluator::free_matcher();
+	\mb_internal_encoding( 'UTF-8' );
 	return $plain;
 }
 
