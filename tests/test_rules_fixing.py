@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refcompare.errors import EnvironmentFailure
 from refcompare.execution.loader import read_source
 from refcompare.execution.loader_json import Where, scan
 from refcompare.rules import Chosen, Suites, check
@@ -219,6 +220,30 @@ def test_a_file_that_is_not_what_was_read_is_left_alone(tmp_path: Path):
     assert done.findings == ()
     assert "is left as it is" in done.refused[0]
     assert place.read_text() == "somebody else's"
+
+
+def test_of_two_edits_that_touch_each_other_one_waits_for_the_next_round(tmp_path: Path):
+    test = copy.deepcopy(GOOD) | {"requirements": ["One", "One", "One", "One"]}
+    suites = Suites(MemoryTree({PATH: file_of(test).encode()}))
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    (tmp_path / PATH).write_bytes(file_of(test).encode())
+    assert 0 < len(mend(tmp_path, suites, check(suites, Chosen()).findings).findings) < 3
+    after, count = fixed(tmp_path, file_of(test))
+    assert (json.loads(after)["tests"][0]["requirements"], count) == (["One"], 3)
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    place = tmp_path / PATH
+    place.parent.mkdir(parents=True)
+    place.write_bytes(file_of(bad()).encode())
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(EnvironmentFailure, match="No space left on device; nothing in it was changed"):
+        fixed(tmp_path, file_of(bad()))
+    assert place.read_bytes() == file_of(bad()).encode()
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
 
 
 def test_a_link_is_not_followed(tmp_path: Path):
