@@ -25,7 +25,8 @@ _HFS_IGNORES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 # What NTFS opens as .git: its short name, trailing dots and spaces, and an alternate data stream.
 _NTFS_DOT_GIT = re.compile(r"(\.git|git~1)[ .]*(:.*)?", re.IGNORECASE | re.DOTALL)
 _ROUNDS_OF_REMOVAL = 5
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Windows, where results can be read but nothing runs, has neither these flags nor descriptors of folders.
+_FOLDER = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"))
 
 
 def materialise(

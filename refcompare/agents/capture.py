@@ -22,8 +22,11 @@ from typing import Literal
 from refcompare.agents.patch import Effort, file_patch
 from refcompare.errors import EnvironmentFailure
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+# Windows, where results can be read but nothing runs, has neither these flags nor descriptors of folders.
+_FOLDER = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"))
+_FILE = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
+)
 
 _RACY_NANOSECONDS = 20_000_000
 """A file that was written this shortly before it was listed may change again with no trace in its times."""
