@@ -248,6 +248,13 @@ def test_assertions_that_one_constant_satisfies_are_told_with_it(assertions: lis
         [returns("return array( acme_title( 'a' ), 2 );", ["x", 3])],
         [returns("if ( get_option( 'a' ) ) { return 1; }\nreturn acme_title( 'a' );", "x")],
         [custom("return acme_title(")],
+        [custom("$t = acme_title( 'a' );\nif ( $t ) { return false; }\nreturn 'x' === acme_title( 'b' );")],
+        [custom("if ( ! function_exists( 'acme_b' ) ) { return false; }\nreturn 'x' === acme_title( 'b' );")],
+        [custom("return function_exists( 'acme_b' ) && 'x' === acme_title( 'b' );")],
+        [custom("$t = acme_title( 'a' );\n$t = strtolower( $t );\nreturn 'x' === $t;")],
+        [custom("return 'x' === get_option( 'acme_orders' );")],
+        [custom("$t = 'x';\nreturn $t;")],
+        [returns("return array( get_option( 'acme_orders' ) => acme_title( 'a' ) );", ["x"])],
     ],
 )
 def test_assertions_that_no_constant_satisfies_or_may_not_are_left_alone(assertions: list[dict[str, Any]]):

@@ -12,8 +12,8 @@ from typing import Any
 
 from tree_sitter import Node
 
-from refcompare.execution.exploits.literals import Value, from_json, literal_at, written
-from refcompare.execution.php_syntax import Call, Source, call_at, unwrapped, within
+from refcompare.execution.exploits.literals import Value, found, from_json, literal_at, written
+from refcompare.execution.php_syntax import Call, Source, call_at, unwrapped
 from refcompare.rules.model import Objection, Rule, Subject
 
 _EXISTS = frozenset({"function_exists", "is_callable"})
@@ -118,29 +118,36 @@ class _Reading:
     def _statement(self, source: Source, node: Node) -> None:
         """Take a guard, and a result that is put into a variable once."""
         if node.type == "if_statement":
-            condition = node.child_by_field_name("condition")
-            asks = condition is not None and all(
-                call is None or call.name in _EXISTS
-                for call in (call_at(source, item) for item in within(condition))
-            )
-            returns = [item for item in within(node) if item.type == "return_statement"]
-            if not asks or len(returns) != 1 or node.child_by_field_name("alternative") is not None:
+            if not self._is_guard(source, node):
                 raise _Undecided
             return
-        inner = (
-            node.named_children[0] if node.type == "expression_statement" and node.named_children else None
-        )
-        if inner is None or inner.type != "assignment_expression":
-            raise _Undecided
+        inner = node.named_children[0] if node.named_children else node
         left, right = inner.child_by_field_name("left"), inner.child_by_field_name("right")
-        if (
-            left is None
-            or right is None
-            or left.type != "variable_name"
-            or source.text(left) in self._aliases
-        ):
+        if node.type != "expression_statement" or inner.type != "assignment_expression":
+            raise _Undecided
+        if left is None or right is None or left.type != "variable_name":
+            raise _Undecided
+        if source.text(left) in self._aliases:
             raise _Undecided
         self._aliases[source.text(left)] = right
+
+    def _is_guard(self, source: Source, node: Node) -> bool:
+        """Say whether an if only ends the assertion where the gateway does not exist."""
+        condition = node.child_by_field_name("condition")
+        asked = unwrapped(condition) if condition is not None else node
+        operator = asked.child_by_field_name("operator")
+        inner = asked.child_by_field_name("argument")
+        if asked.type != "unary_op_expression" or operator is None or operator.type != "!" or inner is None:
+            return False
+        return self._exists(source, inner) and node.child_by_field_name("alternative") is None
+
+    def _exists(self, source: Source, node: Node) -> bool:
+        """Say whether an expression asks whether the gateway exists, which it does for every cheat."""
+        call = call_at(source, unwrapped(node))
+        if call is None or call.name not in _EXISTS or not call.arguments:
+            return False
+        name = literal_at(source, call.arguments[0])
+        return name is not None and str(name.value).lstrip("\\").lower() in self._names
 
     def _gives(self, source: Source, node: Node, expected: Value) -> None:
         """An expression has to have a value, exactly."""
@@ -170,8 +177,8 @@ class _Reading:
             inner = item.named_children
             if item.type != "array_element_initializer" or not 1 <= len(inner) <= 2:
                 raise _Undecided
-            named = literal_at(source, inner[0]) if len(inner) == 2 else None
-            if (named.value if named is not None else position) != key:
+            named = literal_at(source, inner[0]) if len(inner) == 2 else found(position)
+            if named is None or named.value != key:
                 raise _Undecided
             self._gives(source, inner[-1], value)
 
@@ -180,8 +187,7 @@ class _Reading:
         node = self._resolved(source, node)
         operator = node.child_by_field_name("operator") if node.type == "binary_expression" else None
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        call = call_at(source, node)
-        if call is not None and call.name in _EXISTS:
+        if self._exists(source, node):
             return
         if self._called(source, node) is not None:
             self._gives(source, node, True)
@@ -224,7 +230,7 @@ class _Reading:
         raise _Undecided
 
     def _called(self, source: Source, node: Node) -> str | None:
-        """Give the gateway's name where an expression is a call of it whose arguments call nothing of it."""
+        """Give the gateway's name where an expression is a call of it, whatever its arguments are."""
         call: Call | None = call_at(source, unwrapped(node))
         return call.name if call is not None and call.name in self._names else None
 
