@@ -24,7 +24,7 @@ FIRST = (
     *("pathlib", "shutil", "sqlite3", "ssl", "subprocess", "tempfile", "unittest.mock", "uuid"),
     *("aiohttp", "click", "filelock", "git", "github", "jsonschema", "platformdirs", "requests"),
     *("rich.console", "rich.progress", "tabulate", "tenacity", "tree_sitter", "yaml"),
-    *("cmarkgfm", "hypothesis", "markdown_it", "pytest"),
+    *("cmarkgfm", "hypothesis", "markdown_it", "pytest", "scipy.stats"),
 )
 MODULES = frozenset({"fcntl", "grp", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"})
 OF_OS = """
@@ -51,12 +51,7 @@ class _Missing(importlib.abc.MetaPathFinder):
 
 
 def _take() -> None:
-    found: dict[Any, Sequence[str]] = {
-        os: OF_OS,
-        signal: OF_SIGNAL,
-        socket: OF_SOCKET,
-        socket.socket: ("sendmsg",),
-    }
+    found: dict[Any, str] = {os: OF_OS, signal: OF_SIGNAL, socket: OF_SOCKET}
     for place, names in found.items():
         for name in names.split():
             if name in vars(place):
