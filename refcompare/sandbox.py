@@ -27,8 +27,8 @@ UNPRIVILEGED_ID = 61987
 """The uid and gid that root becomes before the sandbox starts: above the ranges that Debian gives
 to people and services, so that it owns nothing and no other process."""
 
-_SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
-_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
+SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SOURCES = ("/usr/src", "/usr/local/src")
 """Where checkouts lie below /usr, which is visible inside; a candidate could read its tests there."""
@@ -286,23 +286,23 @@ def can_forbid_execution() -> bool:
 def _system_mounts() -> list[str]:
     """The host's programs and libraries, read-only, and the five devices that any program needs."""
     line = ["--ro-bind", "/usr", "/usr"]
-    for link in map(Path, _SYSTEM_LINKS):
+    for link in map(Path, SYSTEM_LINKS):
         if link.is_symlink():
             line += ["--symlink", str(link.readlink()), str(link)]
         elif link.is_dir():
             line += ["--ro-bind", str(link), str(link)]
-    for file in _SYSTEM_FILES:
+    for file in SYSTEM_FILES:
         line += ["--ro-bind-try", file, file]
     line += ["--tmpfs", "/dev"]
     for device in _DEVICES:
         line += ["--dev-bind", device, device]
-    for hidden in _hidden():
+    for hidden in hidden_directories():
         line += ["--tmpfs", hidden, "--remount-ro", hidden]
     return line
 
 
-def _hidden() -> list[str]:
-    """Directories below /usr that hold no system files: checkouts, and this program with its tests."""
+def hidden_directories() -> list[str]:
+    """Give what below /usr holds no system files: checkouts, and this program with its tests."""
     here = [Path(path) for path in (*_SOURCES, os.path.realpath(refcompare.__path__[0]))]
     with suppress(FileNotFoundError):  # a working directory that has been removed
         here.append(Path.cwd())

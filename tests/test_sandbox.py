@@ -184,10 +184,10 @@ def test_files_of_the_host_are_not_there(outside: Path) -> None:
 def test_a_checkout_below_usr_and_this_program_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/usr/share")
     monkeypatch.setattr(refcompare, "__path__", ["/usr/lib"])
-    hidden = refcompare.sandbox._hidden()
+    hidden = refcompare.sandbox.hidden_directories()
     assert {"/usr/lib", "/usr/share"} <= set(hidden)
     monkeypatch.setattr(refcompare, "__path__", ["/usr/share/doc"])
-    assert "/usr/share/doc" not in refcompare.sandbox._hidden()
+    assert "/usr/share/doc" not in refcompare.sandbox.hidden_directories()
     status, said = run("ls -A /usr/share /usr/src | grep -v : ; touch /usr/share/x")
     assert status != 0 and said.split("touch")[0].strip() == ""
 

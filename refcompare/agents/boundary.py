@@ -15,6 +15,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -123,6 +124,21 @@ def system_files(uid: int) -> dict[str, str]:
         "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
         "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     }
+
+
+def view_mounts(view: View) -> tuple[Mount, ...]:
+    """Give what a view shows of this machine, beside system files, in the order in which to mount it."""
+    socket = () if view.socket is None else (Mount(SOCKET, view.socket, writable=True),)
+    workspace = Mount(WORKSPACE, view.workspace, writable=not view.read_only)
+    return (workspace, *python_inside()[1], *socket, *view.mounts)
+
+
+def close_streams(process: subprocess.Popen[bytes]) -> None:
+    """Close what leads to a program, whether or not it still listens. Safe to call twice."""
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with suppress(BrokenPipeError):
+                stream.close()
 
 
 def check_view(view: View) -> None:

@@ -17,22 +17,23 @@ from refcompare.agents.boundary import (
     HOME,
     LAUNCHER,
     SHARED_BYTES,
-    SOCKET,
     TMP_BYTES,
     WORKSPACE,
     Layer,
     View,
     check_view,
+    close_streams,
     launcher_command,
     launcher_source,
-    python_inside,
     system_files,
+    view_mounts,
     workspace_owner,
 )
 from refcompare.errors import EnvironmentFailure
 from refcompare.sandbox import Mount, Sandbox, seccomp_filter
 
 _END_SECONDS = 30.0
+_PLACES = tuple(Mount(path, size=TMP_BYTES) for path in ("/tmp", "/var/tmp", HOME))  # noqa: S108 (inside)
 
 
 # What leaving out a wall takes from bubblewrap's command line: a flag, and how many words with it.
@@ -102,10 +103,7 @@ class BubblewrapBoundary:
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a program and wait until everything in its namespace is gone."""
         process.kill()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with suppress(BrokenPipeError):
-                    stream.close()
+        close_streams(process)
         first = getattr(process, "first", None)
         if first is not None:
             with suppress(ProcessLookupError):
@@ -143,7 +141,7 @@ class BubblewrapBoundary:
             beside = str(view.workspace.parent)
             more += ["--ro-bind", beside, beside]
         sandbox = Sandbox(
-            mounts=_mounts(view),
+            mounts=(*_PLACES, *view_mounts(view)),
             environment={**ENVIRONMENT, **view.environment},
             directory=WORKSPACE,
             proc=True,
@@ -170,19 +168,6 @@ class BubblewrapBoundary:
 
     def _inside(self, command: Sequence[str], view: View) -> list[str]:
         return [*launcher_command(view, limits=Layer.LIMITS not in self.without), *command]
-
-
-def _mounts(view: View) -> tuple[Mount, ...]:
-    mounts = [
-        Mount("/tmp", size=TMP_BYTES),  # noqa: S108 (a path inside the sandbox)
-        Mount("/var/tmp", size=TMP_BYTES),  # noqa: S108
-        Mount(HOME, size=TMP_BYTES),
-        Mount(WORKSPACE, view.workspace, writable=not view.read_only),
-        *python_inside()[1],
-    ]
-    if view.socket is not None:
-        mounts.append(Mount(SOCKET, view.socket, writable=True))
-    return (*mounts, *view.mounts)
 
 
 def _texts() -> dict[str, str]:

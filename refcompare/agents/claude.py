@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from refcompare.agents.boundary import MODEL_URL, WORKSPACE, Boundary, View
+from refcompare.agents.boundary import MODEL_URL, WORKSPACE, Boundary
 from refcompare.agents.checks.shell import shell_line
 from refcompare.agents.gateway import GatewayHandle
 from refcompare.agents.interface import Task
 from refcompare.agents.npm import Package, Program, check_version, ensure_program, machine
 from refcompare.agents.outbox import shown
 from refcompare.agents.reads import relative_path, shell_reads, skills_read, without_numbers
-from refcompare.agents.running import Ran, run_program
+from refcompare.agents.running import Ran, run_agent
 from refcompare.agents.trajectory import Call, Ending, FileRead, Trajectory, Usage
 from refcompare.agents.wire import Api
 from refcompare.agents.witness import ending_of, witnessed
@@ -83,21 +83,14 @@ class ClaudeAgent:
         program = self.program()
         heard = Transcript()
         with ExitStack() as opened:
-            view = View(
-                task.workspace,
-                read_only=task.read_only,
-                mounts=(Mount(_PLACE, program.root), *_masks(task.workspace, opened)),
-                environment=_ENVIRONMENT,
-                socket=gateway.socket,
-            )
-            ran = run_program(
+            ran = run_agent(
                 boundary,
                 _command(program, task),
-                view,
-                seconds=task.limits.seconds,
-                stdin=task.prompt.encode(),
+                task,
+                gateway,
+                mounts=(Mount(_PLACE, program.root), *_masks(task.workspace, opened)),
+                environment=_ENVIRONMENT,
                 on_line=heard.line,
-                stopped=gateway.stopped,
             )
         return heard.trajectory(self.name, task, ran, gateway)
 
@@ -222,8 +215,7 @@ class Transcript:
         if limit is not None:
             return limit, None
         if not self.result:
-            said = ran.errors.strip()[-2000:] or f"it ended with status {ran.status} and said no more"
-            return Ending.CRASH, said
+            return Ending.CRASH, ran.last_words
         ending = _ENDINGS.get(str(self.result.get("subtype")), Ending.CRASH)
         # A failed request to the model ends as a success, whose result is the error.
         if self.result.get("is_error") is True and ending in (Ending.DONE, Ending.CRASH):

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from refcompare.agents.boundary import HOME, MODEL_URL, TMP_BYTES, WORKSPACE, Boundary, View
+from refcompare.agents.boundary import HOME, MODEL_URL, TMP_BYTES, WORKSPACE, Boundary
 from refcompare.agents.checks.shell import shell_line
 from refcompare.agents.gateway import GatewayHandle
 from refcompare.agents.interface import Task
@@ -19,7 +19,7 @@ from refcompare.agents.npm import Package, Program, check_version, ensure_progra
 from refcompare.agents.outbox import find_left, outbox, read_left, shown
 from refcompare.agents.reads import shell_reads, skills_read
 from refcompare.agents.rollout import Rollout, read_rollouts
-from refcompare.agents.running import Ran, run_program
+from refcompare.agents.running import Ran, run_agent
 from refcompare.agents.trajectory import Call, Ending, FileRead, Trajectory
 from refcompare.agents.wire import Api
 from refcompare.agents.witness import ending_of
@@ -107,9 +107,11 @@ class CodexAgent:
         heard = _Events()
         with ExitStack() as opened:
             sessions = opened.enter_context(outbox())
-            view = View(
-                task.workspace,
-                read_only=task.read_only,
+            ran = run_agent(
+                boundary,
+                _command(program, task),
+                task,
+                gateway,
                 mounts=(
                     Mount(_PLACE, program.root),
                     Mount(_CODEX_HOME, size=TMP_BYTES),
@@ -117,16 +119,7 @@ class CodexAgent:
                     Mount(f"{_CODEX_HOME}/sessions", sessions, writable=True),
                 ),
                 environment=_ENVIRONMENT,
-                socket=gateway.socket,
-            )
-            ran = run_program(
-                boundary,
-                _command(program, task),
-                view,
-                seconds=task.limits.seconds,
-                stdin=task.prompt.encode(),
                 on_line=heard.line,
-                stopped=gateway.stopped,
             )
             files = find_left(sessions, "rollout-", ".jsonl")[:_MOST_ROLLOUTS]
             written = [read_left(file.parent, file.name) or b"" for file in files]
@@ -200,7 +193,7 @@ def _ending(ran: Ran, gateway: GatewayHandle, heard: _Events) -> tuple[Ending, s
     if heard.errors:
         ending = Ending.API_ERROR if seen else Ending.CRASH
         return ending, " — ".join((heard.errors[-1], *seen))
-    return Ending.CRASH, ran.errors.strip()[-2000:] or f"it ended with status {ran.status} and said no more"
+    return Ending.CRASH, ran.last_words
 
 
 def _reads(calls: Sequence[Call], task: Task) -> tuple[FileRead, ...]:

@@ -11,13 +11,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from refcompare.agents.boundary import ENVIRONMENT, MODEL_URL, OUTBOX, WORKSPACE, Boundary, View
+from refcompare.agents.boundary import ENVIRONMENT, MODEL_URL, OUTBOX, WORKSPACE, Boundary
 from refcompare.agents.checks.shell import shell_line
 from refcompare.agents.gateway import GatewayHandle
 from refcompare.agents.interface import Task
 from refcompare.agents.outbox import outbox, read_left
 from refcompare.agents.reads import shell_reads, skills_read
-from refcompare.agents.running import Ran, run_program
+from refcompare.agents.running import Ran, run_agent
 from refcompare.agents.trajectory import Call, Ending, FileRead, Trajectory
 from refcompare.agents.trajectory_lines import Account, read_lines
 from refcompare.agents.wire import Api
@@ -104,20 +104,13 @@ def run_with_account(
         gateway.cap_turns(task.limits.turns)
     with ExitStack() as opened:
         left = opened.enter_context(outbox())
-        view = View(
-            task.workspace,
-            read_only=task.read_only,
-            mounts=(Mount(OUTBOX, left, writable=True), *mounts),
-            environment={**_environment(task, gateway), **environment},
-            socket=gateway.socket if gateway is not None else None,
-        )
-        ran = run_program(
+        ran = run_agent(
             boundary,
             line,
-            view,
-            seconds=task.limits.seconds,
-            stdin=task.prompt.encode(),
-            stopped=gateway.stopped if gateway is not None else None,
+            task,
+            gateway,
+            mounts=(Mount(OUTBOX, left, writable=True), *mounts),
+            environment={**_environment(task, gateway), **environment},
         )
         written = read_left(left, TRAJECTORY_FILE)
     return _trajectory(name, task, ran, gateway, written)
@@ -205,6 +198,5 @@ def _ending(
     if account.ending is not None:
         return account.ending, account.error
     if ran.status != 0 or ran.too_much:
-        said = ran.errors.strip()[-2000:]
-        return Ending.CRASH, said or f"it ended with status {ran.status} and said no more"
+        return Ending.CRASH, ran.last_words
     return Ending.DONE, None

@@ -22,26 +22,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import refcompare
 from refcompare.agents.boundary import (
     ENVIRONMENT,
     HOME,
     LAUNCHER,
     SHARED_BYTES,
-    SOCKET,
     TMP_BYTES,
     WORKSPACE,
     Layer,
     View,
     check_view,
+    close_streams,
     launcher_command,
     launcher_source,
-    python_inside,
     system_files,
+    view_mounts,
     workspace_owner,
 )
 from refcompare.errors import EnvironmentFailure
-from refcompare.sandbox import Mount
+from refcompare.sandbox import SYSTEM_FILES, SYSTEM_LINKS, Mount, hidden_directories
 from refcompare.wordpress.engine import (
     KIND_LABEL,
     EngineRefused,
@@ -58,8 +57,6 @@ _LIFELINE = "/run/lifeline.sock"
 _MEMORY = "4g"
 _PROCESSES = 2048
 _POLL_SECONDS = 0.2
-_SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
-_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _DIRECTORIES = ("dev", "etc", "home/agent", "proc", "run", "sys", "tmp", "usr", "var/tmp", "workspace")
 
 # What a wall is on the engine's command line, and what stands there without it.
@@ -136,10 +133,7 @@ class ContainerBoundary:
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a program by removing its container."""
         process.kill()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with suppress(BrokenPipeError):
-                    stream.close()
+        close_streams(process)
         process.wait()
         assert isinstance(process, _Attached)
         remove_containers([process.container])
@@ -158,7 +152,7 @@ class ContainerBoundary:
             options += gap if layer in self.without else wall
         for path in ("/tmp", "/var/tmp", HOME):  # noqa: S108 (paths inside the container)
             options += _memory(path, None if Layer.MEMORY in self.without else TMP_BYTES)
-        for hidden in _hidden():
+        for hidden in hidden_directories():
             options += ["--tmpfs", f"{hidden}:ro,size=4k"]
         leaked = os.environ if Layer.ENVIRONMENT in self.without else {}
         for key, value in {**leaked, **ENVIRONMENT, **view.environment}.items():
@@ -174,17 +168,13 @@ def _memory(path: str, size: int | None) -> list[str]:
 
 
 def _mounts(view: View, files: Sequence[Mount]) -> list[Mount]:
-    mounts = [
+    return [
         Mount("/usr", Path("/usr")),
-        *(Mount(path, Path(path).resolve()) for path in _SYSTEM_FILES if Path(path).exists()),
-        *(Mount(path, Path(path)) for path in _SYSTEM_LINKS if _is_real_directory(Path(path))),
+        *(Mount(path, Path(path).resolve()) for path in SYSTEM_FILES if Path(path).exists()),
+        *(Mount(path, Path(path)) for path in SYSTEM_LINKS if _is_real_directory(Path(path))),
         *files,
-        Mount(WORKSPACE, view.workspace, writable=not view.read_only),
-        *python_inside()[1],
+        *view_mounts(view),
     ]
-    if view.socket is not None:
-        mounts.append(Mount(SOCKET, view.socket, writable=True))
-    return [*mounts, *view.mounts]
 
 
 def _mount_options(mounts: Sequence[Mount]) -> list[str]:
@@ -243,15 +233,6 @@ def _is_real_directory(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def _hidden() -> list[str]:
-    """Directories below /usr that hold no system files: checkouts, and this program with its tests."""
-    here = [Path("/usr/src"), Path("/usr/local/src"), Path(os.path.realpath(refcompare.__path__[0]))]
-    with suppress(FileNotFoundError):  # a working directory that has been removed
-        here.append(Path.cwd())
-    inside = [path for path in here if path.is_dir() and Path("/usr") in path.parents]
-    return sorted({str(path) for path in inside if not any(other in path.parents for other in inside)})
-
-
 @functools.cache
 def _image() -> str:
     """Give the name of the empty image, made where the engine has none."""
@@ -273,7 +254,7 @@ def _archive() -> bytes:
             entry = tarfile.TarInfo(path)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(entry)
-        for link in map(Path, _SYSTEM_LINKS):
+        for link in map(Path, SYSTEM_LINKS):
             entry = tarfile.TarInfo(link.name)
             if link.is_symlink():
                 entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, str(link.readlink()), 0o777

@@ -7,12 +7,15 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
 from refcompare.agents.boundary import Boundary, View
+from refcompare.agents.gateway import GatewayHandle
+from refcompare.agents.interface import Task
+from refcompare.sandbox import Mount
 
 LINE_BYTES = 32 * 1024 * 1024
 """A longer line of a program's output is left out."""
@@ -39,6 +42,43 @@ class Ran:
     timed_out: bool = False
     stopped: bool = False
     too_much: bool = False
+
+    @property
+    def last_words(self) -> str:
+        """What it said last on its standard error, or else how it ended."""
+        return self.errors.strip()[-2000:] or f"it ended with status {self.status} and said no more"
+
+
+def run_agent(
+    boundary: Boundary,
+    command: Sequence[str],
+    task: Task,
+    gateway: GatewayHandle | None,
+    *,
+    mounts: Sequence[Mount] = (),
+    environment: Mapping[str, str] | None = None,
+    on_line: Callable[[bytes, float], object] | None = None,
+) -> Ran:
+    """Run an agent's program on a task, with the prompt on its standard input; see `run_program`.
+
+    ``mounts`` and ``environment`` are what it sees beside its workspace and its way to the model.
+    """
+    view = View(
+        task.workspace,
+        read_only=task.read_only,
+        mounts=tuple(mounts),
+        environment=environment or {},
+        socket=None if gateway is None else gateway.socket,
+    )
+    return run_program(
+        boundary,
+        command,
+        view,
+        seconds=task.limits.seconds,
+        stdin=task.prompt.encode("utf-8", "surrogatepass"),
+        on_line=on_line,
+        stopped=None if gateway is None else gateway.stopped,
+    )
 
 
 def run_program(
