@@ -15,6 +15,7 @@ from refcompare.git import WORKTREE
 from refcompare.github import findings as github_report
 from refcompare.progress import Reporter
 from refcompare.report import findings as report
+from refcompare.results import Record
 from refcompare.rules import BY_NAME, Checked, Chosen, Finding, Suites, check, choose
 from refcompare.rules.fixing import MOST_ROUNDS, mend
 from refcompare.rules.state import leftovers
@@ -214,8 +215,13 @@ class _Task:
             return iter(())
         runtime = self._workbench.runtime(self._reporter.say)
         jobs = self._options["jobs"] or self._workbench.config.jobs or processors()
-        self._reporter.begin("running", len(subjects))
-        measured = leftovers(subjects, runtime, self._workbench.config.limits, jobs, self._reporter.advance)
+
+        def hear(record: Record) -> None:
+            self._reporter.recorded("head", record)
+            self._reporter.advance()
+
+        self._reporter.begin("grading", len(subjects))
+        measured = leftovers(subjects, runtime, self._workbench.config.limits, jobs, hear)
         for test_id in measured.unjudged:
             self._reporter.say(
                 f"{printable(test_id)}: its reference does not pass, so what it leaves was not compared"

@@ -84,32 +84,33 @@ def leftovers(
     runtime: Runtime,
     limits: Limits,
     jobs: int,
-    advance: Callable[[], None] = lambda: None,
+    hear: Callable[[Record], None] = lambda _: None,
 ) -> Measured:
     """Run every test with its reference, and compare the site after the teardown with a fresh one.
 
+    ``hear`` gets each record as it comes; its assertions are the test's own, its teardown and the look.
     Raises EnvironmentFailure where nothing can be graded.
     """
     limits = replace(limits, output=MOST_OUTPUT)
-    floor: Floor[Subject, tuple[Subject, tuple[str, ...] | None]] = Floor(
+    floor: Floor[Subject, tuple[Subject, Record, tuple[str, ...] | None]] = Floor(
         jobs, lambda: Bench(Memory(None, fresh=True), limits)
     )
     mark = secrets.token_hex(16)
     fresh = _fresh(runtime, limits, mark)
 
-    def compare(bench: Bench, subject: Subject) -> tuple[Subject, tuple[str, ...] | None]:
+    def compare(bench: Bench, subject: Subject) -> tuple[Subject, Record, tuple[str, ...] | None]:
         record = bench.grade(runtime, _observed(subject.test, mark), reference_candidate(subject.test))
         if record.phase is not None or not all(item.passed for item in record.assertions[:-2]):
-            return subject, None
+            return subject, record, None
         try:
-            return subject, tuple(differences(fresh, read_rows(record.output, mark)))
+            return subject, record, tuple(differences(fresh, read_rows(record.output, mark)))
         except Unreadable:
-            return subject, None
+            return subject, record, None
 
     found: list[Finding] = []
     unjudged: list[str] = []
-    for subject, left in floor.work(subjects, compare):
-        advance()
+    for subject, record, left in floor.work(subjects, compare):
+        hear(record)
         if left is None:
             unjudged.append(subject.test.id)
         elif left:
