@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from refcompare.agents.capture import (
+    BOUNDS,
     Bounds,
     FileChange,
     Listing,
@@ -25,7 +26,9 @@ from refcompare.agents.capture import (
     read_file,
 )
 from refcompare.agents.patch import Effort, file_patch
+from refcompare.agents.trajectory import Trajectory
 from refcompare.errors import EnvironmentFailure
+from refcompare.trials import Trial, TrialCaps, compact
 
 FILES = {"README.md": "one\ntwo\nthree\n", "src/a.php": "<?php\n", "src/deep/b.txt": "b\n"}
 
@@ -405,6 +408,27 @@ def test_very_many_small_files_are_listed_and_counted_up_to_a_bound(place):
     assert change.omitted == 2_000
     assert len(change.diff) <= 20_000
     assert "2,000 more changed files are not listed" in change.notes
+
+
+def test_a_hundred_thousand_small_files_end_in_a_bounded_change(place):
+    (place.path("many/README.md")).write_text("x\n")
+    for folder in range(100):
+        here = place.root / "many" / f"{folder:02}"
+        here.mkdir()
+        (here / "0000").write_text("x\n")
+        for number in range(1, 1_000):
+            os.link(here / "0000", here / f"{number:04}")  # a name each, and quicker to make than a file
+    started = time.monotonic()
+    change = place.change()
+    assert time.monotonic() - started < 60
+    assert len(change.files) == 100_001
+    assert {item.kind for item in change.files} == {"added"}
+    assert len(change.diff.encode()) <= BOUNDS.diff
+    assert change.files[0].path == "many/00/0000" and change.files[0].diff.endswith("+x\n")
+    assert change.files[-1].note == "its diff was left out"
+    kept = compact(Trial("e", "e", "s", 1, Trajectory("test"), change=change), TrialCaps())
+    assert len(kept.change.files) == TrialCaps().files
+    assert kept.change.omitted == 100_001 - TrialCaps().files
 
 
 def test_where_the_listing_had_to_end_what_was_there_before_is_still_compared(place):
