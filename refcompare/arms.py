@@ -267,14 +267,23 @@ def make_runtime(
             raise EnvironmentFailure(
                 f"Hostile code is never run without a sandbox, and none works here: {found.message}."
             )
-        name = "native" if found.works else "docker"
-    site = ensure_site(ensure_release(wordpress, progress=say), php := find_php(), progress=say)
+        name = "native" if found.works and (_has_php() or not _docker_works()) else "docker"
+    release = ensure_release(wordpress, progress=say)
     if name == "native":
-        return NativeRuntime(site, php, grader)
+        php = find_php()
+        return NativeRuntime(ensure_site(release, php, progress=say), php, grader)
     from refcompare.wordpress.docker import DockerRuntime
     from refcompare.wordpress.image import ensure_image
 
-    return DockerRuntime(ensure_image(site, grader, progress=say), memory=limits.memory)
+    return DockerRuntime(ensure_image(release, grader, progress=say), memory=limits.memory)
+
+
+def _has_php() -> bool:
+    try:
+        find_php()
+    except EnvironmentFailure:
+        return False
+    return True
 
 
 def _docker_works() -> bool:

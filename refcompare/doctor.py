@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,10 @@ _BWRAP_PROFILE = (
 )
 
 
+_NATIVE = frozenset({"php", "bubblewrap", "user namespaces", "sandbox", "execution"})
+"""What no machine needs on which a Docker engine answers."""
+
+
 class Status(StrEnum):
     """How a check came out. Only ``missing`` keeps tests from being graded."""
 
@@ -76,7 +80,16 @@ def diagnose() -> tuple[CheckResult, ...]:
             results += check()
         except Exception as error:  # noqa: BLE001 - one check that breaks must not hide the others
             results.append(CheckResult(name, Status.MISSING, f"could not be checked: {error}"))
+    if any(result.name == "docker" and result.status is Status.OK for result in results):
+        results = [_where_docker_works(result) for result in results]
     return tuple(results)
+
+
+def _where_docker_works(result: CheckResult) -> CheckResult:
+    """Take what a container brings along for not missing."""
+    if result.status is not Status.MISSING or result.name not in _NATIVE:
+        return result
+    return replace(result, status=Status.WARN, found=f"{result.found}; only --runtime native needs it")
 
 
 def ready(results: Sequence[CheckResult]) -> bool:

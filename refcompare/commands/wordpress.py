@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 from typing import TextIO
 
+from refcompare.errors import EnvironmentFailure
 from refcompare.progress import Reporter
 
 
 def fetch_wordpress(release: str | None, quiet: bool, out: TextIO) -> int:
-    """Fetch a release and install it once."""
+    """Fetch a release, and install it once where this machine has a PHP (a worker image has its own)."""
     from refcompare.wordpress.php import find_php
     from refcompare.wordpress.releases import ensure_release
     from refcompare.wordpress.site import ensure_site
 
     with Reporter(quiet=quiet) as reporter:
         fetched = ensure_release(release, progress=reporter.say)
-        ensure_site(fetched, find_php(), progress=reporter.say)
+        try:
+            php = find_php()
+        except EnvironmentFailure as failure:
+            reporter.say(f"It is not installed yet, but --runtime docker needs no more: {failure}")
+        else:
+            ensure_site(fetched, php, progress=reporter.say)
     described = f"WordPress {fetched.version} is ready; its files are in {fetched.core}"
     out.write(f"{fetched.core if quiet else described}\n")
     return 0
@@ -60,14 +66,11 @@ def build_image(
     """Build a worker image, unless the engine has it."""
     from refcompare.wordpress.graders import installed_grader
     from refcompare.wordpress.image import DEFAULT_BASE, ensure_image
-    from refcompare.wordpress.php import find_php
     from refcompare.wordpress.releases import ensure_release
-    from refcompare.wordpress.site import ensure_site
 
     with Reporter(quiet=quiet) as reporter:
-        site = ensure_site(ensure_release(release, progress=reporter.say), find_php(), progress=reporter.say)
         image = ensure_image(
-            site,
+            ensure_release(release, progress=reporter.say),
             installed_grader(),
             base=base or DEFAULT_BASE,
             php=php,

@@ -21,9 +21,9 @@ from refcompare.sandbox import probe
 from refcompare.wording import quoted
 from refcompare.wordpress.engine import EngineRefused, EngineUnreachable, docker, docker_available
 from refcompare.wordpress.graders import Grader, installed_grader
-from refcompare.wordpress.image import ensure_image, find_image, image_reference
+from refcompare.wordpress.image import ensure_image, find_image, holds, image_reference
 from refcompare.wordpress.php import find_php
-from refcompare.wordpress.releases import ensure_release
+from refcompare.wordpress.releases import Release, ensure_release
 from refcompare.wordpress.site import Site, ensure_site
 
 PULL_SECONDS = 600.0
@@ -38,12 +38,11 @@ def prepare_machine(runtime: str, wordpress: str | None, image_repository: str, 
         _bootstrap("system", say)
         if not probe().works:
             _bootstrap("sandbox", say)
-    elif not _has_php():
-        _bootstrap("system", say)
-    php = find_php()
-    site = ensure_site(ensure_release(wordpress, progress=say), php, progress=say)
+    release = ensure_release(wordpress, progress=say)
     if runtime == "docker":
-        prepare_image(site, image_repository, say)
+        prepare_image(release, image_repository, say)
+    else:
+        ensure_site(release, find_php(), progress=say)
 
 
 def chosen_runtime(runtime: str) -> str:
@@ -53,7 +52,7 @@ def chosen_runtime(runtime: str) -> str:
     return "native" if probe().works or not docker_available().works else "docker"
 
 
-def prepare_image(site: Site, repository: str, say: Say) -> None:
+def prepare_image(site: Site | Release, repository: str, say: Say) -> None:
     """Have the worker image: the engine's own, the published one, the cache's, or else a new one.
 
     A published image is named by the digest of what it was made from, as the local one is, and has to
@@ -92,8 +91,7 @@ def publish_image(repository: str, user: str, token: str, say: Say) -> str:
     """
     if not IMAGE_REPOSITORY.fullmatch(repository):
         raise UsageError(f"IMAGE_REPOSITORY is {quoted(repository)}; give a repository without a tag.")
-    site = ensure_site(ensure_release(None, progress=say), find_php(), progress=say)
-    image = ensure_image(site, installed_grader(), progress=say)
+    image = ensure_image(ensure_release(None, progress=say), installed_grader(), progress=say)
     published = f"{repository}:{image.reference.partition(':')[2]}"
     with _logged_in(repository.partition("/")[0], user or "refcompare", token):
         docker("tag", image.reference, published)
@@ -123,7 +121,7 @@ def _logged_in(host: str, user: str, token: str) -> Iterator[None]:
                 os.environ["DOCKER_CONFIG"] = before
 
 
-def _pulled(published: str, reference: str, site: Site, grader: Grader, say: Say) -> bool:
+def _pulled(published: str, reference: str, site: Site | Release, grader: Grader, say: Say) -> bool:
     pull = ("pull", "--quiet", published)
     if not _tried(*pull, say=say) or not _tried("tag", published, reference, say=say):
         say(f"{published} could not be pulled")
@@ -136,13 +134,10 @@ def _pulled(published: str, reference: str, site: Site, grader: Grader, say: Say
     return True
 
 
-def _holds(reference: str, site: Site, grader: Grader) -> bool:
+def _holds(reference: str, site: Site | Release, grader: Grader) -> bool:
     """Say whether the engine has the image, and the image says that it holds what its name promises."""
     image = find_image(reference)
-    if image is None:
-        return False
-    environment = image.environment
-    return (environment.wordpress_digest, environment.grader_digest) == (site.digest, grader.digest)
+    return image is not None and holds(image, site, grader)
 
 
 def _tried(*arguments: str, say: Say) -> bool:
@@ -151,14 +146,6 @@ def _tried(*arguments: str, say: Say) -> bool:
         docker(*arguments, timeout=PULL_SECONDS)
     except (EngineRefused, EngineUnreachable) as failure:
         say(str(failure))
-        return False
-    return True
-
-
-def _has_php() -> bool:
-    try:
-        find_php()
-    except EnvironmentFailure:
         return False
     return True
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refcompare.errors import EnvironmentFailure
-from refcompare.resources import grader_source
 from refcompare.results import Environment
 from refcompare.sandbox import UNPRIVILEGED_ID
 from refcompare.wordpress.engine import (
     EngineRefused,
     EngineUnreachable,
+    boundary,
     docker_after_restart,
     docker_command,
     ownership,
@@ -133,17 +133,10 @@ class DockerRuntime:
 
     def _options(self) -> list[str]:
         memory = str(self.memory + _PARENT_BYTES + WRITABLE_BYTES * len(_WRITABLE))
-        user = f"{UNPRIVILEGED_ID}:{UNPRIVILEGED_ID}"
         options = [
-            "--rm", "--interactive", "--pull", "never", "--log-driver", "none", "--hostname", "sandbox",
-            "--user", user, "--workdir", "/scratch", "--entrypoint", "/bin/sh",
-            # The boundary.
-            "--network", "none", "--dns", "127.0.0.1", "--ipc", "none", "--read-only", "--cap-drop", "ALL",
-            "--security-opt", "no-new-privileges", "--security-opt", f"seccomp={_system_calls()}",
-            "--no-healthcheck", "--stop-signal", "KILL",
+            *boundary(), "--workdir", "/scratch", "--entrypoint", "/bin/sh",
             "--pids-limit", str(_PROCESSES), "--memory", memory, "--memory-swap", memory,
-            "--cpus", str(self.cpus), "--ulimit", "core=0:0", "--ulimit", "nofile=1024:1024",
-            "--ulimit", "msgqueue=0:0",
+            "--cpus", str(self.cpus),
             # A /dev of its own has no message queues, shared memory and terminals, and its files
             # keep their times; /sys would show how much the container has used so far. All of
             # that outlives the candidate that leaves a sign there.
@@ -160,11 +153,6 @@ class DockerRuntime:
         for path in self.image.protected:
             options += ["--mount", f"type=volume,{marks},target={path}"]
         return [*options, *ownership_labels()]
-
-
-def _system_calls() -> Path:
-    """Give the file with the system calls that a worker may make, for the ``docker`` command to read."""
-    return grader_source() / "seccomp.json"
 
 
 def _remove(name: str) -> None:

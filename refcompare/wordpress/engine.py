@@ -6,29 +6,36 @@ Desktop work as the user has set them up.
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from filelock import FileLock, Timeout
 
 from refcompare.errors import EnvironmentFailure
 from refcompare.paths import cache_directory
-from refcompare.sandbox import ProbeResult
+from refcompare.resources import grader_source
+from refcompare.sandbox import UNPRIVILEGED_ID, ProbeResult
 from refcompare.wordpress.owners import is_gone, this_process
 
 KIND_LABEL = "refcompare"
-"""On everything of refcompare's in an engine: ``worker`` on a container or volume, ``image`` on an image."""
+"""On everything of refcompare's in an engine: ``worker`` on a container or volume, ``image`` on an image,
+``build`` on the empty volume that says that one is being built."""
 
 OWNER_LABEL = "refcompare.owner"
 """On a container and its volumes: the refcompare process that they belong to, as ``owners`` writes it."""
 
 UNFINISHED = "refcompare-unfinished"
 """The repository of images that are being built."""
+
+_BUILD = "build"
+_SINCE_LABEL = "refcompare.since"
+_LONGEST_BUILD_SECONDS = 2 * 60 * 60
 
 _TIMEOUT_SECONDS = 120.0
 _RESTART_SECONDS = 30.0
@@ -155,6 +162,23 @@ def docker_after_restart(*arguments: str) -> str:
             time.sleep(0.5)
 
 
+def boundary() -> list[str]:
+    """Give the arguments of ``docker`` that confine a container, whatever runs in it.
+
+    It has no network, a read-only root, an unprivileged user and the system calls of a native
+    worker, and leaves no log behind.
+    """
+    return [
+        "--rm", "--interactive", "--pull", "never", "--log-driver", "none", "--hostname", "sandbox",
+        "--user", f"{UNPRIVILEGED_ID}:{UNPRIVILEGED_ID}",
+        "--network", "none", "--dns", "127.0.0.1", "--dns-search", ".", "--ipc", "none", "--read-only",
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+        "--security-opt", f"seccomp={grader_source() / 'seccomp.json'}",
+        "--no-healthcheck", "--stop-signal", "KILL",
+        "--ulimit", "core=0:0", "--ulimit", "nofile=1024:1024", "--ulimit", "msgqueue=0:0",
+    ]  # fmt: skip
+
+
 def ownership() -> dict[str, str]:
     """Give the labels that mark a container or a volume as a worker's of this process."""
     return {KIND_LABEL: "worker", OWNER_LABEL: this_process()}
@@ -217,13 +241,47 @@ def reap() -> int:
     return len(dead)
 
 
+@contextmanager
+def building() -> Iterator[None]:
+    """Mark in the engine that this process builds an image, for refcompares that share no lock with it."""
+    name = f"refcompare-build-{secrets.token_hex(8)}"
+    labels = {KIND_LABEL: _BUILD, OWNER_LABEL: this_process(), _SINCE_LABEL: str(int(time.time()))}
+    docker("volume", "create", *label_arguments(labels), name)
+    try:
+        yield
+    finally:
+        with suppress(EnvironmentFailure):
+            docker("volume", "rm", name)
+
+
+def _others_build() -> bool:
+    """Whether another process builds an image; marks of those that have ended are removed."""
+    form = f'{{{{.Name}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}\t{{{{.Label "{_SINCE_LABEL}"}}}}'
+    marks = docker("volume", "ls", "--filter", f"label={KIND_LABEL}={_BUILD}", "--format", form)
+    found = False
+    for mark in marks.splitlines():
+        name, owner, since = mark.split("\t")
+        # A process of another boot or machine cannot be looked for.
+        if is_gone(owner) or time.time() - float(since or 0) > _LONGEST_BUILD_SECONDS:
+            with suppress(EngineRefused):
+                docker("volume", "rm", name)
+        elif owner != this_process():
+            found = True
+    return found
+
+
 def build_lock(timeout: float = -1) -> FileLock:
     """Give the lock that a build of an image holds, since its layers look like leftovers until it is done."""
     return FileLock(cache_directory() / "images.lock", timeout=timeout)
 
 
 def remove_unfinished() -> None:
-    """Remove the names and layers that builds left unfinished. To be called under build_lock()."""
+    """Remove the names and layers that builds left unfinished, unless another process builds right now.
+
+    To be called under build_lock().
+    """
+    if _others_build():
+        return
     names = docker("images", "--format", "{{.Repository}}:{{.Tag}}", UNFINISHED)
     for name in names.split():
         with suppress(EngineRefused):

@@ -21,6 +21,7 @@ from refcompare.wordpress.engine import (
     UNFINISHED,
     EngineRefused,
     build_lock,
+    building,
     docker,
     label_arguments,
     ownership_labels,
@@ -28,10 +29,12 @@ from refcompare.wordpress.engine import (
     remove_unfinished,
 )
 from refcompare.wordpress.graders import Grader
-from refcompare.wordpress.image_build import Progress, build, packed
+from refcompare.wordpress.image_build import Disturbed, Progress, build, packed
+from refcompare.wordpress.image_site import ensure_site_in
 from refcompare.wordpress.php import PROBE, php_digest, php_facts, shortcoming
 from refcompare.wordpress.php_settings import extensions_in
-from refcompare.wordpress.site import Site
+from refcompare.wordpress.releases import Release
+from refcompare.wordpress.site import Site, site_digest
 from refcompare.wordpress.store import regular_files
 
 DEFAULT_BASE = "debian:bookworm-slim"
@@ -83,17 +86,20 @@ class Image:
     protected: tuple[str, ...]
 
 
-def image_reference(site: Site, grader: Grader, *, base: str = DEFAULT_BASE, php: str | None = None) -> str:
+def image_reference(
+    site: Site | Release, grader: Grader, *, base: str = DEFAULT_BASE, php: str | None = None
+) -> str:
     """Give the name of the image that ensure_image() would build, the same on every machine.
 
-    ``base`` is an image's name, ``php`` a series such as ``8.2`` or None for the base's own.
+    ``site`` is an installed one, or the release that it is to be made of; ``base`` is an image's
+    name, ``php`` a series such as ``8.2`` or None for the base's own.
     Raises UsageError for arguments that name neither.
     """
     if not _BASE.fullmatch(base):
         raise UsageError(f"{base!r} is not the name of an image; give one such as {DEFAULT_BASE}.")
     if php is not None and not _SERIES.fullmatch(php):
         raise UsageError(f"{php!r} is not a series of PHP; give one such as 8.2.")
-    recipe = [_RECIPE, _dockerfile().read_text(), grader.digest, site.digest, base, php or ""]
+    recipe = [_RECIPE, _dockerfile().read_text(), grader.digest, _digest(site), base, php or ""]
     return f"{REPOSITORY}:{hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:32]}"
 
 
@@ -111,7 +117,7 @@ def find_image(reference: str) -> Image | None:
 
 
 def ensure_image(
-    site: Site,
+    site: Site | Release,
     grader: Grader,
     *,
     base: str = DEFAULT_BASE,
@@ -121,10 +127,11 @@ def ensure_image(
 ) -> Image:
     """Give an image of ``site`` and ``grader``, building it where the engine has none (a minute).
 
-    ``base`` is any image with apt and a packaged PHP, or with a PHP of its own; ``php`` the series
-    wanted of it, such as ``8.2``. ``fresh`` builds anew, with the packages of today. Leftovers of
-    refcompare processes that were killed are removed first. Raises UsageError for a bad ``base`` or
-    ``php``, EnvironmentFailure where the image cannot be built.
+    Given a release, its site is installed by the image's own PHP, if need be. ``base`` is any image
+    with apt and a packaged PHP, or with a PHP of its own; ``php`` the series wanted of it, such as
+    ``8.2``. ``fresh`` builds anew, with the packages of today. Leftovers of refcompare processes that
+    were killed are removed first. Raises UsageError for a bad ``base`` or ``php``, EnvironmentFailure
+    where the image cannot be built.
     """
     say = progress or (lambda _: None)
     reference = image_reference(site, grader, base=base, php=php)
@@ -132,7 +139,7 @@ def ensure_image(
 
     def find() -> Image | None:
         image = None if fresh else find_image(reference)
-        return image if image is not None and _holds(image, site, grader) else None
+        return image if image is not None and holds(image, site, grader) else None
 
     found = find()
     if found is not None:
@@ -142,10 +149,14 @@ def ensure_image(
         return find() or _Build(reference, site, grader, base, php, say, fresh).run()
 
 
-def _holds(image: Image, site: Site, grader: Grader) -> bool:
+def _digest(site: Site | Release) -> str:
+    return site_digest(site) if isinstance(site, Release) else site.digest
+
+
+def holds(image: Image, site: Site | Release, grader: Grader) -> bool:
     """Whether an image says that it holds what its name promises; others can give out names too."""
     environment = image.environment
-    return (environment.wordpress_digest, environment.grader_digest) == (site.digest, grader.digest)
+    return (environment.wordpress_digest, environment.grader_digest) == (_digest(site), grader.digest)
 
 
 def list_images() -> tuple[Image, ...]:
@@ -188,7 +199,7 @@ class _Build:
     """One build: PHP first, which is then asked what it is, so that the image can say so in its labels."""
 
     reference: str
-    site: Site
+    wanted: Site | Release
     grader: Grader
     base: str
     php: str | None
@@ -196,6 +207,14 @@ class _Build:
     fresh: bool
 
     def run(self) -> Image:
+        with building():
+            try:
+                return self._run()
+            except Disturbed:
+                self.say("Another refcompare has tidied the engine meanwhile; building again")
+                return self._run()
+
+    def _run(self) -> Image:
         started = time.monotonic()
         unfinished = f"{UNFINISHED}:{self.reference.partition(':')[2]}"
         arguments = ["--build-arg", f"BASE={self.base}", "--build-arg", f"PHP={self.php or ''}"]
@@ -209,14 +228,18 @@ class _Build:
             only_php = [*arguments, "--target", "php", *(["--no-cache"] if self.fresh else [])]
             with packed([("Dockerfile", _dockerfile())]) as files:
                 build(unfinished, only_php, files, self.say)
-            manifest = self._manifest(_ask_php(unfinished, self.base))
+            facts = _ask_php(unfinished, self.base)
+            site = self.wanted
+            if isinstance(site, Release):
+                site = ensure_site_in(unfinished, site, progress=self.say)
+            manifest = self._manifest(facts, site)
             environment = manifest["environment"]
             self.say(
                 f"Adding WordPress {environment['wordpress']} and the grader to PHP {environment['php']}, "
                 f"SQLite {environment['sqlite']}"
             )
             arguments += ["--build-arg", f"WITH_PHP={unfinished}", *self._labels(manifest)]
-            with packed(_site_files(self.site)) as site, packed(self._context(site)) as files:
+            with packed(_site_files(site)) as archive, packed(self._context(archive)) as files:
                 build(self.reference, arguments, files, self.say)
         finally:
             # Where the build failed, its own failure is the one to tell.
@@ -231,16 +254,16 @@ class _Build:
         self.say(f"Built {self.reference} in {time.monotonic() - started:.0f} s")
         return image
 
-    def _context(self, site: IO[bytes]) -> Iterator[tuple[str, Path | IO[bytes]]]:
+    def _context(self, archive: IO[bytes]) -> Iterator[tuple[str, Path | IO[bytes]]]:
         yield "Dockerfile", _dockerfile()
-        yield "site.tar", site  # one file, since engines are slow to take in thousands
+        yield "site.tar", archive  # one file, since engines are slow to take in thousands
         for name, _ in regular_files(self.grader.path):
             yield f"grader/{name}", self.grader.path / name
 
-    def _manifest(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _manifest(self, facts: Mapping[str, Any], site: Site) -> Mapping[str, Any]:
         environment = Environment(
-            wordpress=self.site.release.version,
-            wordpress_digest=self.site.digest,
+            wordpress=site.release.version,
+            wordpress_digest=site.digest,
             php=str(facts["version"]),
             php_digest=php_digest(facts),
             sqlite=str(facts["sqlite"]),
@@ -254,7 +277,7 @@ class _Build:
                 "extension_directory": facts["extension_directory"],
                 "extensions": extensions_in(facts["ini"]),
             },
-            "protected": _protected(self.site),
+            "protected": _protected(site),
         }
 
     def _labels(self, manifest: Mapping[str, Any]) -> list[str]:

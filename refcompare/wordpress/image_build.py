@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from refcompare.errors import EnvironmentFailure
-from refcompare.wordpress.engine import EngineRefused, docker, docker_command, failure_of, is_full
+from refcompare.wordpress.engine import UNFINISHED, EngineRefused, docker, docker_command, failure_of, is_full
 
 Progress = Callable[[str], None]
 
@@ -86,6 +86,10 @@ def build(tag: str, arguments: Sequence[str], files: IO[bytes], say: Progress) -
             ) from failure
 
 
+class Disturbed(EnvironmentFailure):
+    """What a build stood on was removed under it, by a refcompare of another cache that tidied up."""
+
+
 class _NoNetwork(Exception):
     """A build failed because no package could be fetched."""
 
@@ -146,6 +150,8 @@ def _build_failure(lines: Sequence[str], status: int) -> Exception:
         r"Temporary failure resolving|Could not connect to|Unable to connect to|Could not resolve", text
     ):
         return _NoNetwork(next(line for line in reversed(lines) if line))
+    if re.search(rf"unknown parent image|No such image: sha256|{UNFINISHED}:.*(not found|denied)", text):
+        return Disturbed(f"The layers of the worker image were removed while it was built: {lines[-1][:500]}")
     if _NO_BASE.search(text):
         return EnvironmentFailure(
             "The base image is not in the engine and cannot be pulled: name one that is there, or load one "

@@ -82,14 +82,16 @@ require_once ABSPATH . 'wp-settings.php';
 """.format(salts="\n".join(f"define( '{name}', 'refcompare {name}' );" for name in _SALTS))
 
 # Installing asks the site for pages, to learn whether rewriting works. Whatever answers on that
-# port of this machine must not decide, so nothing answers.
-_NO_REQUESTS = (
+# port of this machine must not decide, so nothing answers. What a password's hash costs would be
+# another in PHP 8.4, and a site has to be the same whichever PHP has made it.
+_HOOKS = (
     "WP_CLI::add_wp_hook( 'pre_http_request', fn() => new WP_Error( 'http_request_failed', 'No network.' ) );"
+    "WP_CLI::add_wp_hook( 'wp_hash_password_options', fn() => array( 'cost' => 10 ) );"
 )
 
-_INSTALL = (
+INSTALL = (
     "--allow-root",
-    f"--exec={_NO_REQUESTS}",
+    f"--exec={_HOOKS}",
     "core",
     "install",
     f"--url={HOME_URL}",
@@ -99,9 +101,11 @@ _INSTALL = (
     f"--admin_email={ADMIN_EMAIL}",
     "--skip-email",
 )
+"""The arguments of WP-CLI that install WordPress, after ``--path``."""
 
-# The journal mode is part of the file, and one in WAL mode cannot be read from a read-only directory.
-_SETTLE = f"""
+# To be run with ``php -r``. The journal mode is part of the file, and one in WAL mode cannot be read
+# from a read-only directory.
+SETTLE = f"""
 $pdo = new PDO( 'sqlite:' . getenv( '{DATABASE_VARIABLE}' ) . '/{DATABASE_FILE}' );
 $pdo->setAttribute( PDO::ATTR_ERRMODE, PDO::ERRMODE_EXCEPTION );
 foreach ( array(
@@ -124,7 +128,7 @@ class Site:
     ``root`` holds ``wp-load.php`` and ``wp-config.php``, ``database`` is its SQLite file with nothing
     beside it: a snapshot to copy, never to open for writing. The directory that ``REFCOMPARE_DB_DIR``
     names is where WordPress looks for a file of that name. ``digest`` is a hex SHA-256 over
-    what the site was made from, so it is the same on every machine.
+    what the site was made from, so it is the same on every machine, and whichever PHP made it.
     """
 
     release: Release
@@ -133,27 +137,46 @@ class Site:
     digest: str
 
 
+Install = Callable[[Path, Path], None]
+"""Installs the WordPress in one directory into a database file in another, empty one."""
+
+
 def ensure_site(release: Release, php: Php, *, progress: Callable[[str], None] | None = None) -> Site:
     """Give an installed site of ``release``, installing it once with ``php`` (seconds).
 
     Raises EnvironmentFailure, with what WordPress said, when the installation fails.
     """
+
+    def install(root: Path, database: Path) -> None:
+        _install(root, database, release, php)
+        _settle(database, php)
+
+    return ensure_site_by(release, install, progress=progress)
+
+
+def ensure_site_by(
+    release: Release, install: Install, *, progress: Callable[[str], None] | None = None
+) -> Site:
+    """Give an installed site of ``release``, calling ``install`` where there is none yet.
+
+    Raises whatever ``install`` raises, and EnvironmentFailure where the cache cannot hold it.
+    """
     say = progress or (lambda _: None)
-    digest = site_digest(release, php)
+    digest = site_digest(release)
 
     def load(directory: Path) -> Site | None:
         return _load(directory, release, digest)
 
     def build(partial: Path) -> None:
         say(f"Installing WordPress {release.version}")
-        _build(partial, release, php)
+        _build(partial, release, install)
 
     return keep(cache_directory() / "sites" / digest[:32], load, build, say)
 
 
-def site_digest(release: Release, php: Php) -> str:
-    """Give the hex SHA-256 that a site of ``release`` made with ``php`` carries."""
-    recipe = [_RECIPE, _CONFIG, _INSTALL, _SETTLE, release.digest, php.series]
+def site_digest(release: Release) -> str:
+    """Give the hex SHA-256 that a site of ``release`` carries."""
+    recipe = [_RECIPE, _CONFIG, INSTALL, SETTLE, release.digest]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
 
@@ -167,20 +190,19 @@ def _load(directory: Path, release: Release, digest: str) -> Site | None:
     return Site(release, directory / _ROOT, directory / _DATABASE / DATABASE_FILE, digest)
 
 
-def _build(partial: Path, release: Release, php: Php) -> None:
+def _build(partial: Path, release: Release, install: Install) -> None:
     root, database = partial / _ROOT, partial / _DATABASE
     shutil.copytree(release.core, root)
     shutil.copytree(release.sqlite_plugin, root / "wp-content" / "plugins" / PLUGIN)
     (root / "wp-content" / "db.php").write_text(_drop_in(release))
     (root / "wp-config.php").write_text(_CONFIG)
     database.mkdir()
-    _install(root, database, release, php)
-    _settle(database, php)
+    install(root, database)
     for name in ("upgrade", "uploads"):
         if not any(path.is_file() for path in (root / "wp-content" / name).rglob("*")):
             remove(root / "wp-content" / name)
     open_permissions(partial)
-    manifest = {"digest": site_digest(release, php), "shape": shape_digest(partial)}
+    manifest = {"digest": site_digest(release), "shape": shape_digest(partial)}
     (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
     (partial / _MANIFEST).chmod(0o644)
 
@@ -193,7 +215,7 @@ def _drop_in(release: Release) -> str:
 
 
 def _install(root: Path, database: Path, release: Release, php: Php) -> None:
-    status, said = _run(php, [str(release.wp_cli), f"--path={root}", *_INSTALL], database)
+    status, said = _run(php, [str(release.wp_cli), f"--path={root}", *INSTALL], database)
     if status != 0 or not (database / DATABASE_FILE).is_file():
         raise EnvironmentFailure(
             f"WordPress {release.version} was not installed by PHP {php.version} "
@@ -203,7 +225,7 @@ def _install(root: Path, database: Path, release: Release, php: Php) -> None:
 
 def _settle(database: Path, php: Php) -> None:
     """Leave one compact database file, with no journal and nothing that depends on when it was made."""
-    status, said = _run(php, ["-r", _SETTLE], database)
+    status, said = _run(php, ["-r", SETTLE], database)
     if status != 0:
         raise EnvironmentFailure(f"The database of a new site could not be settled: {said}")
     for path in database.iterdir():
