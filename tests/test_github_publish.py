@@ -13,16 +13,19 @@ from typing import Any
 import pytest
 
 from refcompare.codec import record_value, run_value
+from refcompare.gate import DEFAULT_FAIL_ON
+from refcompare.github import page
 from refcompare.github.api import Client, Denied, GitHubFailure, Patience
 from refcompare.github.artifact import Limits, fetch_results, unpack
 from refcompare.github.inputs import Inputs
-from refcompare.github.publish import UNREADABLE, Published, publish
+from refcompare.github.page import Names
+from refcompare.github.publish import CAPS, UNREADABLE, Published, publish
 from refcompare.github.runner import Event, Runner
 from refcompare.report.escape import marker
 from refcompare.results import RunResult
 from refcompare.store import ResultsError
 from tests.github_server import BOT, REPOSITORY, TOKEN, Account, GitHubServer
-from tests.result_builders import FAIL, HOSTILE_TEXTS, entry, record, run
+from tests.result_builders import FAIL, HOSTILE_TEXTS, a_bit_of_everything, entry, record, run
 
 HEAD = "a" * 40
 FORK = "mallory/bench"
@@ -341,6 +344,57 @@ class TestHostileArtifacts:
         github.accounts[TOKEN] = Account(BOT, read=frozenset({"pull-requests", "contents"}))
         with pytest.raises(Denied, match="actions: read"):
             published(event())
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Give the place of every value that is no object and no list; of a list, of its first item alone."""
+    items = (
+        value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    )
+    if not isinstance(value, dict | list):
+        yield place
+    for key, item in items:
+        yield from leaves(item, (*place, key))
+
+
+def written_with(value: dict[str, Any], place: tuple[Any, ...], text: str) -> str:
+    """Write a value as JSON, with ``text`` as it stands in one place."""
+    copy = json.loads(json.dumps(value))
+    inner = copy
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = "\N{BLACK SQUARE}"
+    return json.dumps(copy, ensure_ascii=False).replace('"\N{BLACK SQUARE}"', text)
+
+
+@pytest.mark.parametrize("text", ["1e999", "NaN", f"1{'0' * 5_000}", "-1", '"\\ud800"', "[[]]"])
+def test_a_value_of_any_size_or_kind_is_shown_or_refused_and_breaks_nothing(
+    tmp_path: Path, text: str
+) -> None:
+    base, head = a_bit_of_everything()
+    run_file, records = run_value(head), [record_value(one) for one in head.records]
+    honest = entries((base, head))
+    lines = [json.dumps(one) for one in records]
+    written = [("head/run.json", written_with(run_file, place, text)) for place in leaves(run_file)]
+    known = set()
+    for number, one in enumerate(records):
+        for place in set(leaves(one)) - known:
+            known.add(place)
+            odd = written_with(one, place, text)
+            written.append(("head/records.jsonl", "\n".join([*lines[:number], odd, *lines[number + 1 :]])))
+    outcomes = set()
+    for name, content in written:
+        for path, data in {**honest, name: content.encode()}.items():
+            (tmp_path / path).parent.mkdir(exist_ok=True)
+            (tmp_path / path).write_bytes(data)
+        try:
+            answer = page.read_answer(tmp_path, DEFAULT_FAIL_ON, Names("main", "#12"), CAPS)
+            body = page.comment(answer, "default", "https://github.example/1")
+            assert len(body) <= page.COMMENT_CHARACTERS
+            outcomes.add("shown")
+        except ResultsError:
+            outcomes.add("refused")
+    assert "refused" in outcomes
 
 
 class TestUnpacking:
