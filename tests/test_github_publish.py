@@ -376,7 +376,7 @@ def test_a_value_of_any_size_or_kind_is_shown_or_refused_and_breaks_nothing(
     honest = entries((base, head))
     lines = [json.dumps(one) for one in records]
     written = [("head/run.json", written_with(run_file, place, text)) for place in leaves(run_file)]
-    known = set()
+    known: set[tuple[Any, ...]] = set()
     for number, one in enumerate(records):
         for place in set(leaves(one)) - known:
             known.add(place)
