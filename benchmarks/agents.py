@@ -209,8 +209,30 @@ class _Marker:
         return Turn("", (ScriptedCall(anthropic=("Bash", {"command": command})),))
 
 
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """What came of trials side by side: how many found their own mark, marks that one saw of another,
+    what was left, and the seconds that it took."""
+
+    trials: int
+    own: int
+    shared: list[str]
+    left: list[str]
+    seconds: float
+
+
 def side_by_side(_place: Place) -> Iterator[str]:
     """Run eight trials at once that each leave marks: nobody finds another's, and nothing is left."""
+    found = at_once()
+    own = f"{found.own} found their own mark"
+    yield f"side by side        {found.trials} trials at once in {found.seconds:.1f} s: {own}"
+    yield f"  shared            {', '.join(found.shared) or 'nothing'} (must be nothing)"
+    left = ", ".join(found.left) or "no process, directory or socket"
+    yield f"  left              {left} (must be nothing)"
+
+
+def at_once() -> AtOnce:
+    """Run eight trials at once in which agents leave marks everywhere, and then look for marks."""
     with _temporary(Path(tempfile.gettempdir())) as directory:
         arms = []
         for name in ("base", "head"):
@@ -228,10 +250,7 @@ def side_by_side(_place: Place) -> Iterator[str]:
         seconds = time.perf_counter() - started
         trials = [trial for arm in found.values() for trial in arm]
         own, others = _marks_seen(trials)
-        left = _left(directory)
-    yield f"side by side        {len(trials)} trials at once in {seconds:.1f} s: {own} found their own mark"
-    yield f"  shared            {others or 'nothing'} (must be nothing)"
-    yield f"  left              {', '.join(left) or 'no process, no directory, no socket'} (must be nothing)"
+        return AtOnce(len(trials), own, others, _left(directory), seconds)
 
 
 def _marks_seen(trials: Sequence[Trial]) -> tuple[int, list[str]]:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.agents import at_once
 from refcompare.agents.boundary import Boundary, View
 from refcompare.agents.bubblewrap import BubblewrapBoundary
 from refcompare.agents.cassettes import Conversation
@@ -259,6 +260,12 @@ def test_parallel_trials_share_nothing_and_leave_nothing():
         assert int(trial.trajectory.calls[1].output.split()[-1]) < 10, "nobody else's processes"
     assert len({task.workspace for task in agent.tasks}) == 4
     assert not any(task.workspace.exists() for task in agent.tasks)
+
+
+def test_eight_trials_at_once_find_no_mark_of_another_and_leave_nothing():
+    found = at_once()
+    assert (found.trials, found.own) == (8, 8)
+    assert (found.shared, found.left) == ([], [])
 
 
 def void(value: object) -> None:
