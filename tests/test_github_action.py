@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from tests.action_project import ONE, SUITE, Project, edited, head_files, open_p
 from tests.action_runner import ACTION, Command, Result, obeyed
 from tests.github_server import FORBIDDEN, TOKEN, Account, GitHubServer
 from tests.support_git import isolate
+from tests.test_github_publish import entries, workflow_run, zipped
 
 
 @pytest.fixture
@@ -278,6 +280,33 @@ class TestNothingToCompare:
         project.checkout("main")
         result = project.runner.run("pull_request_target", project.pull_event(), sha=project.base)
         assert result.status == 2 and "secrets" in result.said("error")[0].message
+
+    @pytest.mark.parametrize(
+        ("damage", "account", "status", "said"),
+        [
+            ({}, Account(write=frozenset()), 3, "pull-requests: write"),
+            ({"head/run.json": b"{"}, Account(), 2, "run.json"),
+        ],
+        ids=["refused", "unreadable"],
+    )
+    def test_what_cannot_be_published_is_said_in_the_summary_and_fails_the_job(
+        self,
+        project: Project,
+        github: GitHubServer,
+        damage: dict[str, bytes],
+        account: Account,
+        status: int,
+        said: str,
+    ) -> None:
+        github.accounts[TOKEN] = account
+        github.add_pull(1, head="a" * 40, fork="mallory/bench")
+        github.unlisted_commits.add("a" * 40)
+        github.add_artifact(7, "refcompare", zipped({**entries(), **damage}))
+        event = {"workflow_run": workflow_run(head_repository={"full_name": "mallory/bench"})}
+        result = project.run_event("workflow_run", project.base, "refs/heads/main", event, mode="publish")
+        assert result.status == status, result.log
+        [error] = result.said("error")
+        assert said in error.message and said in html.unescape(result.summary)
 
     @pytest.mark.parametrize(
         ("name", "value", "said"),

@@ -205,13 +205,13 @@ def test_a_merge_group_is_compared_with_the_branch_it_is_queued_for(project: Pro
 class TestDrift:
     """One issue says what a week, or the newest WordPress, has changed."""
 
-    def look(self, project: Project, sha: str, newest: str) -> Result:
+    def look(self, project: Project, sha: str, newest: str, status: int = 0) -> Result:
         offers = json.dumps({"offers": [{"version": newest}]}).encode()
         project.checkout("main")
         with serving(offers) as url:
             project.runner.environment = {"REFCOMPARE_WORDPRESS_RELEASES_URL": url}
             result = project.run_event("schedule", sha, MAIN, {}, mode="drift", **ONE)
-        assert result.status == 0, result.log
+        assert result.status == status, result.log
         return result
 
     def test_a_week_that_broke_a_test_opens_an_issue_that_a_good_one_closes(
@@ -230,6 +230,16 @@ class TestDrift:
         assert (issue["state"], result.outputs["conclusion"]) == ("closed", "success")
         assert "1 edited" in issue["body"] and "1 edited" in result.summary
         assert f"WordPress {DEFAULT_VERSION}, which is the newest" in issue["body"]
+
+    def test_an_issue_that_may_not_be_kept_is_said_and_fails_the_job(
+        self, project: Project, github: GitHubServer
+    ) -> None:
+        github.accounts[TOKEN] = Account(write=frozenset())
+        bad = project.push(BROKEN)
+        result = self.look(project, bad, DEFAULT_VERSION, status=3)
+        [error] = result.said("error")
+        assert "issues: write" in error.message and "1 regressed" in result.summary
+        assert not github.issues
 
     def test_the_same_tree_is_graded_on_the_newest_release_and_on_the_pinned_one(
         self, project: Project, github: GitHubServer, release: Release, site: Site

@@ -50,8 +50,9 @@ def zipped(files: dict[str, bytes]) -> bytes:
     return data.getvalue()
 
 
-def event(**fields: Any) -> Event:
-    run = {
+def workflow_run(**fields: Any) -> dict[str, Any]:
+    """Give what GitHub's event says of the run that is published."""
+    return {
         "id": 7,
         "event": "pull_request",
         "conclusion": "failure",
@@ -62,7 +63,10 @@ def event(**fields: Any) -> Event:
         "pull_requests": [],
         **fields,
     }
-    return Event("workflow_run", {"action": "completed", "workflow_run": run})
+
+
+def event(**fields: Any) -> Event:
+    return Event("workflow_run", {"action": "completed", "workflow_run": workflow_run(**fields)})
 
 
 class Publisher:

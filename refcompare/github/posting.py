@@ -107,17 +107,26 @@ def check_run(report_url: str = "") -> int:
 
 
 def publish() -> int:
-    """Comment with what another workflow's run found. Results that can't be read fail the job."""
+    """Comment with what another workflow's run found.
+
+    Results that can't be read fail the job, and so does a comment that can't be posted: there is nothing else
+    that this job is for.
+    """
     step = Step.begin()
     inputs = Inputs.from_environment()
     directory = new_directory(step.runner.temporary) / "results"
-    told = publishing.publish(step.runner, inputs, step.client(), directory)
+    try:
+        told = publishing.publish(step.runner, inputs, step.client(), directory)
+    except GitHubFailure as failure:
+        step.fail(f"Nothing could be published: {failure}")
+        return failure.exit_code
     if told.posted is None:
         step.note(told.reason)
     url = _told(step, told.posted) if told.posted else ""
     set_outputs(step.runner.outputs, {"comment-url": url})
     if told.problem:
-        raise UsageError(told.problem)
+        step.fail(told.problem)
+        return UsageError.exit_code
     return 0
 
 
@@ -138,7 +147,7 @@ def drift() -> int:
     try:
         settled = drifting.settle_issue(client, step.runner.repository, job.inputs.key, body, drifted=drifted)
     except GitHubFailure as failure:
-        step.warn(f"The issue on drift could not be kept, and the job's summary has it instead: {failure}")
+        step.fail(f"The issue on drift could not be kept, and the job's summary has it instead: {failure}")
         return 3
     step.log.say(f"Issue {settled.how}: {settled.url}" if settled.url else f"Issue {settled.how}")
     return 0

@@ -60,6 +60,11 @@ class Step:
         self.log.tell("warning", sentence, title="refcompare")
         add_summary(self.runner.summary, f"> [!WARNING]\n> {as_markdown(sentence)}\n")
 
+    def fail(self, sentence: str) -> None:
+        """Say, in the log and in the summary, why the job fails."""
+        self.log.tell("error", sentence, title="refcompare")
+        add_summary(self.runner.summary, f"> [!CAUTION]\n> {as_markdown(sentence)}\n")
+
     def note(self, sentence: str) -> None:
         """Say, in the log and in the summary, why there is nothing to do."""
         self.log.tell("notice", sentence, title="refcompare")
