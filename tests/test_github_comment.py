@@ -329,6 +329,11 @@ class TestBadDays:
         with pytest.raises(GitHubFailure, match="could not be reached"):
             thread(client).post(body())
 
+    def test_one_that_does_not_answer_once_is_asked_again(self, github: GitHubServer, clock: Clock) -> None:
+        github.fail("POST", COMMENTS, seconds=1.6, after=True, status=0)
+        assert thread(make_client(github, clock, request=1)).post(body()).how == "created"
+        assert (clock.sleeps, bodies(github)) == ([1], [body()])
+
     def test_nobody_listening_is_a_sentence(self, clock: Clock) -> None:
         client = Client(TOKEN, "http://127.0.0.1:9", patience=Patience(total=3), sleep=clock.sleep)
         with pytest.raises(GitHubFailure, match="could not be reached") as caught:

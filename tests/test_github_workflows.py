@@ -118,6 +118,9 @@ def test_publishing_listens_to_the_workflow_that_compares() -> None:
     steps = compare["jobs"]["compare"]["steps"]
     assert [step["with"]["comment"] for step in steps if step["uses"] == "./"] == ["never"]
     paths = compare[True]["pull_request"]["paths"]
+    # Pull requests begin with the caches of what runs on the default branch.
+    assert compare[True]["push"] == {"branches": ["main"], "paths": paths}
+    assert publish["jobs"]["publish"]["if"] == "github.event.workflow_run.event == 'pull_request'"
     assert set(paths) == {"datasets/**", "php/**", "AGENTS.md", ".agents/**"}
 
 
