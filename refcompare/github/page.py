@@ -31,6 +31,12 @@ class Answer:
         """Count the tests of which this holds, also where something worse does."""
         return sum(kind in change.kinds for change in self.comparison.changes)
 
+    @property
+    def new_verdicts(self) -> bool:
+        """Whether anything was graded that was not known before."""
+        runs = (self.comparison.base_run, self.comparison.head_run)
+        return any(run.records > run.reused for run in runs)
+
 
 @dataclass(frozen=True, slots=True)
 class Names:

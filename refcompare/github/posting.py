@@ -143,7 +143,9 @@ def drift() -> int:
     body = drifting.issue_body(parts, job.inputs.key, step.runner.run_url)
     drifted = any(part.drifted for part in parts)
     add_summary(step.runner.summary, page.without_marker(body))
-    set_outputs(step.runner.outputs, {"conclusion": "failure" if drifted else "success"})
+    new = any(part.answer.new_verdicts for part in parts if part.answer)
+    told = {"conclusion": "failure" if drifted else "success", "new-verdicts": "true" if new else "false"}
+    set_outputs(step.runner.outputs, told)
     try:
         settled = drifting.settle_issue(client, step.runner.repository, job.inputs.key, body, drifted=drifted)
     except GitHubFailure as failure:

@@ -123,14 +123,13 @@ def _outputs(job: Job, outcome: Outcome, answer: Answer | None) -> dict[str, str
     def count(kind: ChangeKind) -> str:
         return str(answer.count(kind)) if answer else "0"
 
-    runs = (answer.comparison.base_run, answer.comparison.head_run) if answer else ()
     return {
         "conclusion": outcome.conclusion,
         "regressed": count(ChangeKind.REGRESSED),
         "fixed": count(ChangeKind.FIXED),
         "newly-exploitable": count(ChangeKind.NEWLY_EXPLOITABLE),
         "report": str(job.results),
-        "new-verdicts": "true" if any(run.records > run.reused for run in runs) else "false",
+        "new-verdicts": "true" if answer and answer.new_verdicts else "false",
     }
 
 
