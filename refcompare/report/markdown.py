@@ -32,7 +32,7 @@ _ROWS_SHARE = 0.6
 _CATEGORIES = 12
 """Of more categories, those in which nothing changed share one line, so that the rows are not pushed away."""
 
-_WIDEST_ID = 32
+_WIDEST_ID = 24
 """Characters of a test's id that stay in one line."""
 
 T = TypeVar("T")
