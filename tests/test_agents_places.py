@@ -74,6 +74,15 @@ def test_places_are_removed_meanwhile_and_all_are_gone_at_the_end(
     assert list(parent.iterdir()) == []
 
 
+def test_a_place_that_is_left_late_is_removed_all_the_same(parent: Path):
+    with Places(parent) as several:
+        late = several.place()
+        place = late.__enter__()
+    assert place.exists()
+    late.__exit__(None, None, None)
+    assert list(parent.iterdir()) == []
+
+
 def test_there_is_an_end_to_the_places_that_wait_to_be_removed(parent: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(places, "_MOST_WAITING", 2)
     really = remove
