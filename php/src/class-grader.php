@@ -69,8 +69,8 @@ final class Grader {
 		\ob_start( self::keep_output( $output, (int) $asked['limits']['output'] ), 4096 );
 		$memory = self::make_room( $socket );
 
-		// From here to the end of receive() no code of the candidate's can run: its buffers, timers
-		// and collectable objects are gone, it has no signal handler, no other process or thread,
+		// From here to the end of receive() no code of the candidate's can run: its buffers and timers
+		// are gone, nothing is collected, it has no signal handler, no other process or thread,
 		// memory cannot run out, and a process that ends nevertheless ends by Child::guard().
 		self::send( $socket, (string) \json_encode( array( 'nonce' => $asked['nonce'] ) ) ); // phpcs:ignore WordPress.WP.AlternativeFunctions
 		$second = \json_decode( self::receive( $socket ), true );
@@ -141,18 +141,14 @@ final class Grader {
 	/**
 	 * End whatever the candidate has left that could run on its own.
 	 *
-	 * Its destructors and output callbacks run here, and may set new traps; what disarms those
-	 * comes after, and runs nothing of the candidate's.
+	 * Its output callbacks run here, and may set new traps; what disarms those comes after, and
+	 * runs nothing of the candidate's. Its garbage is left lying with the collector off: to collect
+	 * it would run destructors, and look at all that WordPress holds.
 	 *
 	 * @param int $level The output buffer level to come back to.
 	 * @return string|null What could not be ended.
 	 */
 	private static function settle( int $level ): ?string {
-		try {
-			\gc_enable();
-			\gc_collect_cycles();
-		} catch ( \Throwable ) { // phpcs:ignore Generic.CodeAnalysis.EmptyStatement -- A destructor's; nobody waits for it.
-		}
 		Evaluator::close_buffers( $level );
 		\gc_disable();
 		\set_time_limit( 0 );
