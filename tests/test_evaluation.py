@@ -375,6 +375,79 @@ def test_a_dry_run_names_the_harness(harnessed):
     assert "eval_command, once for each ref, confined: python3 harness.py {output}" in page
 
 
+# --------------------------------------------------------------------- references, and the matrix
+
+READER = """\
+#!/usr/bin/python3
+# Reads what it finds of two files; told to recite, it gives base's text of the first instead.
+import json, os, pathlib
+
+recited = json.loads(os.environ["REFCOMPARE_VARIABLES"]).get("how") == "recites"
+texts = {}
+for name in ("docs/tone.md", "docs/new.md"):
+    if pathlib.Path(name).exists():
+        texts[name] = pathlib.Path(name).read_text()
+if recited:
+    texts["docs/tone.md"] = "".join(f"The former rule number {n} asks for warm words.\\n" for n in range(30))
+with open(os.environ["REFCOMPARE_TRAJECTORY"], "w") as file:
+    for name, text in texts.items():
+        call = {"type": "call", "name": "Bash", "input": {"command": f"cat {name}"}, "output": text}
+        file.write(json.dumps(call) + "\\n")
+"""
+
+
+def rules(age: str) -> str:
+    return "".join(f"The {age} rule number {number} asks for warm words.\n" for number in range(30))
+
+
+def outcomes_of(project: Project) -> dict[tuple[str, str, str], set[str]]:
+    """Give the outcomes of each metric by arm and case."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for arm in ("base", "head"):
+        for trial in read_trials(project.output, arm):
+            for metric in trial.metrics:
+                found.setdefault((arm, trial.case, metric.name), set()).add(metric.outcome.value)
+    return found
+
+
+def test_what_head_rewrote_is_proven_by_heads_text_and_what_base_has_not_is_said(project):
+    project.program.write_text(READER)
+    project.evals({
+        "id": "logs", "prompt": "It {{how}}.", "repeat": 2,
+        "matrix": {"variables": {"how": ["reads", "recites"]}},
+        "checks": [{"read": "docs/tone.md"}, {"read": "docs/new.md"}],
+    })  # fmt: skip
+    base = project.scratch.commit({"docs/tone.md": rules("former")})
+    head = project.scratch.commit({"docs/tone.md": rules("new"), "docs/new.md": rules("other")})
+    status, page = project.compare(base=base, head=head)
+    found = outcomes_of(project)
+    for how in ("reads", "recites"):
+        case = f"logs[how={how}]"
+        assert found["base", case, "read docs/tone.md"] == {"passed"}
+        assert found["head", case, "read docs/tone.md"] == {"passed" if how == "reads" else "failed"}
+        assert found["base", case, "read docs/new.md"] == {"absent"}, "said, and not failed"
+        assert found["head", case, "read docs/new.md"] == {"passed"}
+    assert "not on base" in " ".join(page.split()), page
+    assert status == 0, "two trials are too few to say that it regressed"
+
+
+def test_every_agent_works_with_every_variable(project):
+    project.evals({
+        **EVAL, "prompt": "About {{topic}} in {{tone}} words.", "repeat": 1,
+        "matrix": {"variables": {"topic": ["hooks", "nonces"], "tone": ["few", "7.10"]}},
+    })  # fmt: skip
+    head = project.scratch.commit()
+    agents = (f"command:{project.program}", "scripted")
+    project.compare(head=head, agent=agents)
+    trials = trials_of(project)
+    assert len(trials) == 2 * 2 * 2 * 2
+    assert {trial.trajectory.agent for trial in trials} == {"command", "scripted"}
+    assert {tuple(trial.variables.values()) for trial in trials} == {
+        ("hooks", "few"), ("hooks", "7.10"), ("nonces", "few"), ("nonces", "7.10"),
+    }  # fmt: skip
+    assert "logs[agent=scripted, topic=hooks, tone=7.10]" in {trial.case for trial in trials}
+
+
 # ------------------------------------------------------------------ what is missing is said at once
 
 
