@@ -14,6 +14,7 @@ from refcompare.agents.cassettes import Cassettes, Conversation
 from refcompare.agents.crew import DEFAULT_AGENT, ModelCrew
 from refcompare.agents.evals import Eval, EvalSet, load_evals
 from refcompare.agents.harness import run_harness, run_trusted
+from refcompare.agents.interface import Agent
 from refcompare.agents.promptfoo import read_promptfoo
 from refcompare.agents.trial import (
     CAPS,
@@ -21,6 +22,7 @@ from refcompare.agents.trial import (
     TrialPlan,
     TrialsInterrupted,
     Workshop,
+    agents_of,
     planned,
     run_trials,
 )
@@ -162,6 +164,18 @@ def dry_run(evaluation: Evaluation) -> str:
     return "\n".join([*lines, *evaluation.notes]) + "\n"
 
 
+def see_to(evaluation: Evaluation) -> None:
+    """See that every agent can work, and that nothing is missing to replay, before anything runs.
+
+    Raises EnvironmentFailure where agents cannot be confined or a program is missing, and UsageError for an
+    agent that nobody knows, a missing key and a trial that was not recorded.
+    """
+    find_boundary()
+    with ModelCrew(usd=evaluation.budget, cassettes=evaluation.cassettes) as crew:
+        agents = agents_of(evaluation.arms, evaluation.plan, crew)
+        _see_that_all_was_recorded(evaluation, agents)
+
+
 def run_evals(
     evaluation: Evaluation, *, directory: Path, runtime: Callable[[], Runtime], reporter: Reporter
 ) -> tuple[TrialComparison, bool]:
@@ -179,7 +193,6 @@ def run_evals(
     try:
         with ModelCrew(usd=evaluation.budget, cassettes=evaluation.cassettes) as crew:
             workshop = Workshop(crew, boundary, runtime)
-            _see_that_all_was_recorded(evaluation, crew)
             trials = run_trials(arms, evaluation.plan, workshop, listener)
             if evaluation.harness is not None:
                 for arm in arms:
@@ -194,14 +207,14 @@ def run_evals(
     return compare_trials(base, head, notes=evaluation.notes), interrupted
 
 
-def _see_that_all_was_recorded(evaluation: Evaluation, crew: ModelCrew) -> None:
-    """Raise UsageError where there is no cassette of some trial, before any runs."""
+def _see_that_all_was_recorded(evaluation: Evaluation, agents: Mapping[str | None, Agent]) -> None:
+    """Raise UsageError where there is no cassette of some trial."""
     cassettes = evaluation.cassettes
     if cassettes is None or not cassettes.played:
         return
     for arm, case, number in planned(evaluation.arms, evaluation.plan):
         path = cassettes.path(Conversation(arm, case.key, str(number)))
-        if crew.agent(case.agent).api is not None and not path.is_file():
+        if agents[case.agent].api is not None and not path.is_file():
             raise UsageError(
                 f"--replay: trial {number} of {quoted(case.key)} on {arm} was not recorded, "
                 f"since there is no {path}: record it with --record, or ask for fewer trials with --repeat."

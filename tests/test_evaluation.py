@@ -460,7 +460,24 @@ def test_a_program_that_is_missing_is_one_sentence_before_any_trial_starts(proje
     monkeypatch.setattr("shutil.which", lambda name, **more: None if name == "npm" else f"/usr/bin/{name}")
     with pytest.raises(EnvironmentFailure, match="npm is not installed, and claude comes from npm"):
         project.compare(agent=("claude",))
-    assert [read_trials(project.output, arm) for arm in ("base", "head")] == [(), ()]
+    assert not project.output.exists()
+
+
+def test_what_is_missing_for_agents_is_said_before_any_test_is_graded(project, monkeypatch):
+    def grade(*given: Any) -> None:
+        raise AssertionError("tests were graded first")
+
+    monkeypatch.setattr("refcompare.commands.comparing.run_tests", grade)
+    suite = [{"id": "adds", "category": "math", "prompt": "Add."}]
+    project.scratch.write("datasets/suites/guide/execution/math.json", json.dumps(suite))
+    head = project.scratch.commit()
+    with pytest.raises(UsageError, match="no eval is called 'nolog'"):
+        project.compare(head=head, only=None, eval=("nolog",))
+    with pytest.raises(EnvironmentFailure, match="there is no such file"):
+        project.compare(head=head, only=None, agent=("command:./none",))
+    assert not project.output.exists()
+    with pytest.raises(AssertionError, match="graded first"):
+        project.compare(head=head, only=None)
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,20 @@ def planned(arms: Sequence[ArmEvals], plan: TrialPlan) -> tuple[tuple[str, Case,
     return tuple(found)
 
 
+def agents_of(arms: Sequence[ArmEvals], plan: TrialPlan, crew: Crew) -> dict[str | None, Agent]:
+    """Give every agent that a plan needs, by its spec; those that judge are seen to as well.
+
+    Raises UsageError or EnvironmentFailure where one cannot be had.
+    """
+    agents: dict[str | None, Agent] = {}
+    for _, case, _ in planned(arms, plan):
+        judge = None if case.eval.rubric is None else case.eval.rubric.agent
+        for spec in (case.agent, *([] if judge is None else [judge])):
+            if spec not in agents:
+                agents[spec] = crew.agent(spec)
+    return agents
+
+
 def run_trials(
     arms: Sequence[ArmEvals], plan: TrialPlan, workshop: Workshop, listener: Listener
 ) -> dict[str, tuple[Trial, ...]]:
@@ -145,14 +159,10 @@ def run_trials(
     where an agent cannot be had at all, before anything has run, and TrialsInterrupted on Ctrl-C.
     """
     by_name = {arm.name: arm for arm in arms}
-    agents: dict[str | None, Agent] = {}
-    jobs = []
-    for name, case, number in planned(arms, plan):
-        if case.agent not in agents:
-            agents[case.agent] = workshop.crew.agent(case.agent)
-        if case.eval.rubric is not None and case.eval.rubric.agent is not None:
-            workshop.crew.agent(case.eval.rubric.agent)
-        jobs.append(_Job(by_name[name], case, number, agents[case.agent]))
+    agents = agents_of(arms, plan, workshop.crew)
+    jobs = [
+        _Job(by_name[name], case, number, agents[case.agent]) for name, case, number in planned(arms, plan)
+    ]
     order = {(job.arm.name, job.case.key, job.number): place for place, job in enumerate(jobs)}
     ended: dict[str, list[Trial]] = {arm.name: [] for arm in arms}
 

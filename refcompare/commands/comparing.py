@@ -13,6 +13,7 @@ from refcompare.commands.running import (
     INTERRUPTED,
     choice,
     plan_of,
+    ready_agents,
     run_agents,
     run_tests,
 )
@@ -38,13 +39,15 @@ def compare_refs(start: Path, options: Mapping[str, Any], out: TextIO) -> int:
         fail_on = (
             workbench.config.fail_on if options["fail_on"] is None else parse_fail_on(options["fail_on"])
         )
+        # What is missing for agents is said before tests are graded for minutes.
+        prepared = ready_agents(workbench, sides, plan, options) if asked.agents else None
         runs: tuple[RunResult, ...] = ()
         trials, interrupted = TrialComparison(), False
         has_tests = any(side.suites.tests or side.suites.invalid for side in sides)
         if asked.execution and (has_tests or not asked.agents):
             runs, interrupted = run_tests(workbench, sides, plan, options)
-        if asked.agents and not interrupted:
-            runs, trials, interrupted = run_agents(workbench, sides, plan, options, runs)
+        if prepared is not None and not interrupted:
+            runs, trials, interrupted = run_agents(workbench, sides, prepared, options, runs)
         comparison = replace(compare(*runs), trials=trials)
         result = gate(comparison, fail_on)
         write_comparison(options.get("output") or workbench.results_directory, comparison, result)

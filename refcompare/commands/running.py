@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refcompare import store
 from refcompare.arms import Choice, Side, Workbench
@@ -21,6 +21,9 @@ from refcompare.pipeline import Interrupted, Plan, begun, run_arms
 from refcompare.progress import Reporter
 from refcompare.results import Record, RunResult
 from refcompare.selection import Selection
+
+if TYPE_CHECKING:
+    from refcompare.evaluation import Evaluation
 
 INTERRUPTED = 130
 
@@ -78,17 +81,27 @@ def plan_of(config: Config, options: Mapping[str, Any], *, audit: bool) -> Plan:
     )
 
 
+def ready_agents(
+    workbench: Workbench, sides: tuple[Side, Side], plan: Plan, options: Mapping[str, Any]
+) -> Evaluation:
+    """Say what agents will do, having seen that they can. Raises what is missing."""
+    from refcompare import evaluation
+
+    prepared = evaluation.prepare(sides, options, plan.jobs, workbench.config.eval_command)
+    evaluation.see_to(prepared)
+    return prepared
+
+
 def run_agents(
     workbench: Workbench,
     sides: tuple[Side, Side],
-    plan: Plan,
+    prepared: Evaluation,
     options: Mapping[str, Any],
     runs: tuple[RunResult, ...],
 ) -> tuple[tuple[RunResult, ...], TrialComparison, bool]:
     """Run the agent evals of both arms, and give the arms' runs, made anew where no test was graded."""
     from refcompare import evaluation
 
-    prepared = evaluation.prepare(sides, options, plan.jobs, workbench.config.eval_command)
     directory = options.get("output") or workbench.results_directory
     started = time.monotonic()
     with Reporter(quiet=options["quiet"]) as reporter:
