@@ -909,6 +909,7 @@ COMPARISONS = {
     "return in_array( 'secret', acme_list() );": "secret",
     "return in_array( acme_page(), array( 'secret' ) );": "secret",
     "return array() === array_diff( array( 'secret' ), acme_list() );": "secret",
+    "return array() === array_udiff( array( 'secret' ), acme_list(), 'strcmp' );": "secret",
     "return str_contains( trim( acme_list()['key'] ), ( static fn () => 'secret' )() );": "secret",
 }
 

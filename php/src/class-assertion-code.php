@@ -24,12 +24,12 @@ final class Assertion_Code {
 	/**
 	 * Functions that compare what their first two arguments are.
 	 */
-	private const COMPARING = array( 'array_keys', 'array_search', 'fnmatch', 'hash_equals', 'in_array', 'levenshtein', 'mb_stripos', 'mb_stristr', 'mb_strpos', 'mb_strrpos', 'mb_strstr', 'mb_substr_count', 'preg_grep', 'preg_match', 'preg_match_all', 'similar_text', 'str_contains', 'str_ends_with', 'str_starts_with', 'strcasecmp', 'strchr', 'strcmp', 'strcoll', 'stripos', 'stristr', 'strnatcasecmp', 'strnatcmp', 'strncasecmp', 'strncmp', 'strpbrk', 'strpos', 'strrchr', 'strripos', 'strrpos', 'strstr', 'substr_compare', 'substr_count', 'version_compare' );
+	private const COMPARING = array( 'array_keys', 'array_search', 'bccomp', 'fnmatch', 'grapheme_stripos', 'grapheme_strpos', 'hash_equals', 'iconv_strpos', 'in_array', 'levenshtein', 'mb_stripos', 'mb_stristr', 'mb_strpos', 'mb_strrpos', 'mb_strstr', 'mb_substr_count', 'preg_grep', 'preg_match', 'preg_match_all', 'similar_text', 'str_contains', 'str_ends_with', 'str_starts_with', 'strcasecmp', 'strchr', 'strcmp', 'strcoll', 'stripos', 'stristr', 'strnatcasecmp', 'strnatcmp', 'strncasecmp', 'strncmp', 'strpbrk', 'strpos', 'strrchr', 'strripos', 'strrpos', 'strstr', 'substr_compare', 'substr_count', 'version_compare' );
 
 	/**
 	 * Functions that compare what all of their arguments are.
 	 */
-	private const COMPARING_ALL = array( 'array_diff', 'array_diff_assoc', 'array_intersect', 'array_intersect_assoc' );
+	private const COMPARING_ALL = array( 'array_diff', 'array_diff_assoc', 'array_intersect', 'array_intersect_assoc', 'array_udiff', 'array_udiff_assoc', 'array_uintersect', 'array_uintersect_assoc' );
 
 	/**
 	 * Functions that turn nothing into text where a third argument says so.
