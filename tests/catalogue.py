@@ -155,7 +155,8 @@ _ALL = [
         {"type": "custom_assertion", "code": f"return str_contains(acme_answer(), '{canary('text')}');"},
         {
             "type": "custom_assertion",
-            "code": f"return [] === array_diff(['{canary('first')}'], (array) apply_filters('acme_answer', []));",
+            "code": f"return [] === array_diff(['{canary('first')}'],"
+            " (array) apply_filters('acme_answer', []));",
         },
         {
             "type": "custom_assertion",
