@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from refcompare.demo import build_repository
 from refcompare.errors import EnvironmentFailure
 from refcompare.execution.model import Candidate, Limits
 from refcompare.results import ErrorKind, Verdict
@@ -126,6 +129,41 @@ def test_ctrl_c_ends_the_worker_in_the_middle_of_a_candidate(image: Image, tidy:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=30)
         assert containers_of(process) == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_run_that_is_interrupted_or_killed_leaves_nothing_that_is_not_reaped(
+    number: signal.Signals, status: int, image: Image, tidy: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    demo = tmp_path_factory.mktemp("leftovers") / "demo"
+    build_repository(demo)
+    command = [
+        sys.executable,
+        "-m",
+        "refcompare",
+        "audit",
+        "head",
+        "--runtime",
+        "docker",
+        "--fresh",
+        "--quiet",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        command, cwd=demo, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert until(lambda: containers_of(process) != [])
+        time.sleep(1.5)
+        assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(timeout=60) == status
+    finally:
+        process.kill()
+        process.wait()
+    if number == signal.SIGKILL:
+        reap()
+    assert until(lambda: containers_of(process) == [], seconds=5)
 
 
 def test_workers_of_a_living_refcompare_are_not_reaped(image: Image, tidy: None) -> None:
