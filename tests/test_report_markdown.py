@@ -139,6 +139,15 @@ def test_a_cheat_is_shown_in_its_row_and_as_whole_code_below():
     assert "<pre lang=\"php\">\nfunction f() {\n    return '&lt;b&gt;';\n}\n</pre>" in text
 
 
+def test_a_long_cheat_is_known_by_its_beginning_in_its_row_and_whole_below():
+    code = "function f() {\n" + "\tmore();\n" * 20 + "}"
+    audited = replace(audit(), passing_exploits=(exploit("stub", code=code),))
+    base, head = run("base", [entry()], [record()], [audit()]), run("head", [entry()], [record()], [audited])
+    text = page((base, head))
+    assert "more characters)</code>" in rows(text)[0] and rows(text)[0].count("more();") < 20
+    assert text.partition("<details>")[2].count("more();") == 20
+
+
 def test_a_long_message_is_cut_in_its_row_and_told_at_length_below():
     text = page(fat(1))
     assert "more characters" in rows(text)[0]
