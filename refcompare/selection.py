@@ -43,7 +43,9 @@ class Asked:
     def of(cls, options: Mapping[str, Any]) -> Asked:
         """Read the command line. Raises UsageError for options that contradict each other."""
         only = options.get("only")
-        named = [name for name in ("eval", "agent", "repeat", "budget", "record", "replay") if options.get(name)]
+        named = [
+            name for name in ("eval", "agent", "repeat", "budget", "record", "replay") if options.get(name)
+        ]
         if only == "execution" and named:
             raise UsageError(f"--{named[0]} is about agents, and --only execution runs none: leave one out.")
         return cls(execution=only != "agent", agents=only == "agent" or (only is None and bool(named)))
