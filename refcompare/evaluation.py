@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from refcompare.arms import Side
 from refcompare.errors import UsageError
 from refcompare.metrics import TrialComparison, compare_trials
 from refcompare.progress import Reporter
+from refcompare.report.words import plural
 from refcompare.results import JSON
 from refcompare.trials import Trial, kept
 from refcompare.wording import did_you_mean, printable, quoted
@@ -37,6 +38,9 @@ from refcompare.wordpress.runtime import Runtime
 
 SOURCES = ("head", "base", "each")
 """Whose definitions both arms are held to, by default head's; or each arm to its own."""
+
+_MOST_REASONS = 3
+"""Evals that cannot be used which a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +109,27 @@ def _choose(
         if known.get(name):
             raise UsageError(f"--eval: {quoted(name)} cannot be used: {known[name]}")
         if name not in known:
-            hint = did_you_mean(name, known) or f"there are {len(known):,}, which --dry-run lists."
+            hint = did_you_mean(name, known) or "--dry-run without --eval lists them."
             raise UsageError(f"--eval: no eval is called {quoted(name)}; {hint}")
     chosen = [_chosen(found, wanted, suites) for found in sets]
     if needed and not any(chosen):
         where = "either ref" if source == "each" else source
+        if known and all(known.values()):
+            raise UsageError(f"No agent eval of {where} can be used: {_first(known.values())}")
         raise UsageError(
             f"No agent eval was found in {where}: define one at datasets/suites/SUITE/agent/ID.yaml."
         )
     arms = [ArmEvals(side.name, side.tree, evals) for side, evals in zip(sides, chosen, strict=True)]
     invalid = dict.fromkeys(item.reason for found in sets for item in found.invalid)
     return (arms[0], arms[1]), tuple(f"an eval cannot be used: {reason}" for reason in invalid)
+
+
+def _first(reasons: Iterable[str]) -> str:
+    """Join the first reasons why evals cannot be used, and count the rest."""
+    listed = list(dict.fromkeys(reasons))
+    more = len(listed) - _MOST_REASONS
+    rest = [f"And {more:,} more: see refcompare check."] if more > 0 else []
+    return " ".join([*listed[:_MOST_REASONS], *rest])
 
 
 def _chosen(found: EvalSet, wanted: Sequence[str], suites: Sequence[str]) -> tuple[Eval, ...]:
@@ -154,10 +168,10 @@ def dry_run(evaluation: Evaluation) -> str:
     for arm in evaluation.arms:
         cases = arms[arm.name]
         trials = sum(case["trials"] for case in cases)
-        lines.append(f"{arm.name}: {trials} trials of {len(arm.evals)} agent evals")
+        lines.append(f"{arm.name}: {plural(trials, 'trial')} of {plural(len(arm.evals), 'agent eval')}")
         for case in cases:
             where = f"{case['case']}  {case['path']}:{case['line']}"
-            lines.append(f"  {where}  {case['trials']} times by {case['agent']}")
+            lines.append(f"  {where}  {plural(case['trials'], 'time')} by {case['agent']}")
     if evaluation.harness is not None:
         how = "trusted" if evaluation.harness.trusted else "confined"
         lines.append(f"eval_command, once for each ref, {how}: {printable(evaluation.harness.command)}")

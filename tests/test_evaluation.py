@@ -190,11 +190,23 @@ def test_without_an_eval_it_is_said_where_one_would_be(project):
         project.compare(head=head)
 
 
+def test_where_no_eval_can_be_used_it_is_said_why(project):
+    broken = {f"datasets/suites/guide/agent/{name}.yaml": f"id: {name}\nprompt: x\n" for name in ("a", "b")}
+    project.scratch.git("rm", "-rq", "datasets")
+    head = project.scratch.commit(broken)
+    with pytest.raises(UsageError) as raised:
+        project.compare(head=head)
+    assert str(raised.value).startswith("No agent eval of head can be used: ")
+    for path in broken:
+        assert f"{path}:1: checks is missing; add it." in str(raised.value)
+
+
 def test_a_dry_run_says_what_would_run_and_runs_nothing(project):
     status, page = project.compare(dry_run=True, agent=("nobody",))
     assert status == 0
-    assert "head: 5 trials of 1 agent evals" in page
+    assert "head: 5 trials of 1 agent eval\n" in page
     assert "logs  datasets/suites/guide/agent/logs.yaml:1  5 times by nobody" in page
+    assert "head: 1 trial of 1 agent eval\n" in project.compare(dry_run=True, repeat=1)[1]
     assert not project.output.exists()
 
 

@@ -23,6 +23,7 @@ from refcompare.gate import gate, parse_fail_on
 from refcompare.metrics import TrialComparison
 from refcompare.pipeline import Plan
 from refcompare.report.json import dump
+from refcompare.report.words import plural
 from refcompare.results import SCHEMA_VERSION, RunResult
 from refcompare.selection import Asked
 
@@ -96,7 +97,7 @@ def _tests_page(sides: tuple[Side, Side], plan: Plan) -> str:
     for side in sides:
         suites = side.suites
         invalid = f", {len(suites.invalid)} invalid" if suites.invalid else ""
-        lines.append(f"{side.name}: {side.tree.ref.label}: {len(suites.tests)} tests{invalid}")
+        lines.append(f"{side.name}: {side.tree.ref.label}: {plural(len(suites.tests), 'test')}{invalid}")
         lines += [f"  {test.id}  {test.path}:{test.line}" for test in suites.tests]
         lines += [f"  {item.id}  {item.path}:{item.line}  invalid: {item.reason}" for item in suites.invalid]
     lines.append("audit: yes" if plan.audit else "audit: no")
