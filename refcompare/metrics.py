@@ -122,9 +122,9 @@ class TrialComparison:
             noun = "metric" if count == 1 else "metrics"
             first = f"{count:,} {noun}" if not said else f"{count:,}"
             said.append(f"{first} {_WORDS[verdict]}")
-        absent = sum(bool(change.absent) for change in self.metrics)
-        if absent:
-            said.append(f"{absent:,} on one arm alone")
+        for arms, where in ((1, "on one arm alone"), (2, "on neither arm")):
+            if absent := sum(len(change.absent) == arms for change in self.metrics):
+                said.append(f"{absent:,} {where}")
         return ", ".join(said) or "no metric to compare"
 
 

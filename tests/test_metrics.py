@@ -98,6 +98,7 @@ def test_what_an_arm_has_not_is_said_and_not_compared():
     (change,) = compare_trials(absent, arm(10, 10)).metrics
     assert (change.verdict, change.absent) == (None, ("base",))
     assert compare_trials(absent, arm(1, 10)).headline == "1 on one arm alone"
+    assert compare_trials(absent, absent).headline == "1 on neither arm"
 
 
 def test_a_metric_that_could_not_be_graded_in_a_trial_is_left_out_of_the_rate():

@@ -88,7 +88,7 @@ def _plain(interval: Interval, factor: float, digits: int) -> str:
 
 def _verdict(change: MetricChange) -> str:
     if change.verdict is None:
-        return f"not on {' and '.join(change.absent)}"
+        return "on neither arm" if len(change.absent) > 1 else f"not on {change.absent[0]}"
     if change.verdict in (MetricVerdict.IMPROVED, MetricVerdict.REGRESSED):
         shown = f"{change.adjusted:.3f}" if change.adjusted >= 0.001 else "under 0.001"
         return f"{change.verdict.value} (p {shown})"
