@@ -1,7 +1,9 @@
 """What refcompare.yml may say, and how it is told when it says something else."""
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -33,6 +35,12 @@ def complaints(text: str | bytes) -> list[str]:
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "{}", "---\n", "limits:\naudit:\n", "\ufeff"])
 def test_a_file_that_says_nothing_is_the_defaults(text):
     assert load(text) == Config()
+
+
+def test_the_example_of_the_readme_is_read():
+    readme = Path(__file__).resolve().parent.parent / "README.md"
+    (example,) = re.findall(r"```yaml\n(# refcompare\.yml\n.*?)```", readme.read_text("utf-8"), re.DOTALL)
+    assert load(example).fail_on == DEFAULT_FAIL_ON | {ChangeKind.EXPLOITABLE_WHEN_ADDED}
 
 
 def test_every_key_is_read():
