@@ -4,7 +4,7 @@
 
 Nothing that gives a cheat away is in it: not ``exploit_solutions``, nor notes and fields of a test's own,
 which may tell where it is weak. The same tests give the same bytes; datasets/README.md says what that
-rests on. Needs ``pip install refcompare[dataset]``.
+rests on. Needs ``pip install '.[dataset]'``.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def parquet(found: Sequence[Row]) -> bytes:
         import pyarrow.parquet
     except ImportError as error:
         raise EnvironmentFailure(
-            "Parquet needs pyarrow, which is not installed: `pip install refcompare[dataset]`."
+            "Parquet needs pyarrow, which is not installed: `pip install '.[dataset]'` in refcompare's clone."
         ) from error
     text = pyarrow.string()
     schema = pyarrow.schema([(name, pyarrow.list_(text) if name in LISTS else text) for name in COLUMNS])

@@ -225,4 +225,4 @@ def test_without_pyarrow_it_says_what_to_install(scratch: Scratch, tmp_path: Pat
     (tmp_path / "shadow/pyarrow.py").write_text("raise ImportError('not here')\n")
     done = export(scratch.path, tmp_path / "out", PYTHONPATH=f"{tmp_path / 'shadow'}:{ROOT}")
     assert done.returncode == 3
-    assert done.stderr.strip().endswith("`pip install refcompare[dataset]`.")
+    assert done.stderr.strip().endswith("`pip install '.[dataset]'` in refcompare's clone.")
