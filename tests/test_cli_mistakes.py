@@ -76,6 +76,17 @@ def test_changed_in_a_repository_without_a_test_is_a_mistake(repository: Path) -
     assert done.stderr.count("No file matches 'nowhere/*.json'.") == 1, "said once for both arms"
 
 
+def test_where_no_file_matches_it_is_said_how_suites_and_evals_are_named(repository: Path) -> None:
+    done = refcompare(repository, "main", "--suites", "nowhere/*.json")
+    assert "give --suites GLOB, or `suites:` in refcompare.yml." in done.stderr
+    assert "--only agent" not in done.stderr
+    agent = repository / "datasets/suites/s/agent"
+    agent.mkdir()
+    (agent / "notes.yaml").write_text("id: notes\nprompt: Note it.\nchecks: [{changed: NOTES.md}]\n")
+    done = refcompare(repository, "main", "--suites", "nowhere/*.json")
+    assert "`refcompare compare BASE HEAD --only agent` runs them" in done.stderr
+
+
 def test_an_audit_cannot_be_asked_not_to_audit(repository: Path) -> None:
     assert refcompare(repository, "audit", "--no-audit").returncode == 2
     assert "--no-audit" in refcompare(repository, "compare", "--help").stdout

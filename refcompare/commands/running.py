@@ -186,12 +186,14 @@ class _Recording:
 
 
 def nothing_found(globs: Sequence[str], sides: tuple[Side, ...]) -> str:
-    """Say why there is no test to run, in a sentence that ends with what to do."""
+    """Say why there is no test to run, and what to do."""
+    from refcompare.agents.evals import eval_files
+
+    advice = "give --suites GLOB, or `suites:` in refcompare.yml."
+    if any(True for side in sides for _ in eval_files(side.tree)):
+        advice += " There are agent evals: `refcompare compare BASE HEAD --only agent` runs them."
     if any(side.suites.notes for side in sides):
         notes = dict.fromkeys(note for side in sides for note in side.suites.notes)
-        return f"No test is left to run: {' '.join(notes)}"
+        return f"No test is left to run: {' '.join(notes)} For other files, {advice}"
     labels = dict.fromkeys(side.tree.ref.label for side in sides)
-    return (
-        f"No test was found at {', '.join(globs)} in {' or '.join(labels)}: "
-        "give --suites GLOB, or `suites:` in refcompare.yml."
-    )
+    return f"No test was found at {', '.join(globs)} in {' or '.join(labels)}: {advice}"
