@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from refcompare.agents import boundary as boundary_module
+from refcompare.agents import probes as probes_module
 from refcompare.agents.boundary import (
     MODEL_URL,
     Boundary,
@@ -112,6 +113,24 @@ def test_a_wall_that_is_left_out_is_noticed(layer: Layer, bubblewrap: Bubblewrap
     assert RED[layer] in failed
     assert not holds(results)
     assert "does not hold" in render_probes(results)
+
+
+@pytest.mark.parametrize("layer", [Layer.PROCESSES, Layer.LIFETIME])
+def test_what_outlives_its_agent_is_noticed_and_ended(
+    layer: Layer, bubblewrap: BubblewrapBoundary, monkeypatch: pytest.MonkeyPatch
+):
+    marks: list[str] = []
+    leave = probes_module._leave
+
+    def noted(mark: str, seconds: int) -> list[str]:
+        marks.append(mark)
+        return leave(mark, seconds)
+
+    monkeypatch.setattr(probes_module, "_leave", noted)
+    results = probes(BubblewrapBoundary(frozenset({layer})), only={"outlive", "outlive_refcompare"})
+    assert not holds(results)
+    time.sleep(0.1)
+    assert marks and not [pid for mark in marks for pid in probes_module._naming(mark)]
 
 
 def test_the_doctor_shows_the_probes_and_its_status_is_theirs(

@@ -299,7 +299,7 @@ def _outlives(boundary: Boundary) -> tuple[bool, str]:
                     boundary.stop(process)
         except (RefcompareError, OSError, subprocess.SubprocessError) as error:
             return True, f"could not be tried: {error}"
-        left = _left(mark)
+        left = _left(mark, 0)
         if left:
             return True, f"process {left[0]} did"
     return False, "nothing was left"
@@ -326,13 +326,7 @@ def _outlives_refcompare(boundary: Boundary) -> tuple[bool, str]:
             started = starter.stdout.readline() == b"left\n"
         finally:
             _end(starter)
-        deadline = time.monotonic() + _GONE_SECONDS
-        while (left := _left(mark)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if left:
-            for pid in _naming(mark):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+        left = _left(mark, _GONE_SECONDS)
     if not started:
         return True, "could not be tried"
     return bool(left), f"process {left[0]} did" if left else "all of it ended"
@@ -353,21 +347,26 @@ def _workspace() -> Iterator[Path]:
         yield workspace
 
 
-def _left(mark: str) -> list[int]:
-    """Give the processes that were left: their last word is the mark, which all that led to them name too."""
-    return [pid for pid, words in _naming(mark).items() if words[-2:-1] == [mark.encode()]]
+def _left(mark: str, seconds: float) -> list[int]:
+    """Give the processes that still name a mark after so many seconds, and end them."""
+    deadline = time.monotonic() + seconds
+    # Whoever started them is asked for as well: a process that is just being started has no name yet.
+    while (left := list(_naming(mark))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for pid in left:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return left
 
 
-def _naming(mark: str) -> dict[int, list[bytes]]:
-    """Give the processes of this machine whose command line names ``mark``, with its words."""
-    found = {}
+def _naming(mark: str) -> Iterator[int]:
+    """Give the processes of this machine whose command line names ``mark``."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with suppress(OSError):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
                 if mark.encode() in words:
-                    found[int(entry.name)] = words
-    return found
+                    yield int(entry.name)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
