@@ -16,9 +16,9 @@ import click
 
 from refcompare import __version__
 from refcompare.changes import ChangeKind
-from refcompare.errors import RefcompareError, UsageError
+from refcompare.errors import RefcompareError, UnknownRef, UsageError
 from refcompare.github.commands import action
-from refcompare.wording import printable
+from refcompare.wording import did_you_mean, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +41,10 @@ KINDS = "\b\nKinds of change for --fail-on:\n" + "\n".join(
         break_on_hyphens=False,
     )
 )
+
+
+FIRST_WORD = "refcompare.first_word"
+"""Holds in a context's ``meta`` the first word of a command line whose first word is no command."""
 
 
 class Directory(click.Path):
@@ -73,6 +77,7 @@ class RefGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Treat an unknown first word as a ref, so that ``refcompare main HEAD`` compares."""
         if args and args[0] not in self.commands:
+            ctx.meta[FIRST_WORD] = args[0]
             return "compare", self.commands["compare"], args
         return super().resolve_command(ctx, args)
 
@@ -218,7 +223,14 @@ def compare(**options: Any) -> None:
     """
     from refcompare.commands.comparing import compare_refs
 
-    _exit(compare_refs(Path.cwd(), options, sys.stdout))
+    try:
+        _exit(compare_refs(Path.cwd(), options, sys.stdout))
+    except UnknownRef as error:
+        word = click.get_current_context().meta.get(FIRST_WORD)
+        near = did_you_mean(word, cli.commands) if word is not None and word == error.spec else ""
+        if not near:
+            raise
+        raise UsageError(f"{error} As a command, {near}") from None
 
 
 @cli.command(short_help="Grade the references of one ref.")

@@ -18,6 +18,14 @@ class UsageError(RefcompareError):
     exit_code = 2
 
 
+class UnknownRef(UsageError):
+    """No branch, tag or commit has the name ``spec``."""
+
+    def __init__(self, sentence: str, spec: str) -> None:
+        super().__init__(sentence)
+        self.spec = spec
+
+
 class EnvironmentFailure(RefcompareError):
     """Something that grading needs (PHP, a sandbox, WordPress, git) is missing or broken."""
 

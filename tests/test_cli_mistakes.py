@@ -87,6 +87,14 @@ def test_where_no_file_matches_it_is_said_how_suites_and_evals_are_named(reposit
     assert "`refcompare compare BASE HEAD --only agent` runs them" in done.stderr
 
 
+def test_a_misspelt_command_is_taken_for_a_ref_and_the_command_is_named(repository: Path) -> None:
+    done = refcompare(repository, "chekc", "--quiet")
+    assert done.returncode == 2
+    assert done.stderr.rstrip().endswith("As a command, did you mean 'check'?")
+    for words in (("main", "chekc"), ("compare", "chekc"), ("nowhere",)):
+        assert "As a command" not in refcompare(repository, *words).stderr
+
+
 def test_an_audit_cannot_be_asked_not_to_audit(repository: Path) -> None:
     assert refcompare(repository, "audit", "--no-audit").returncode == 2
     assert "--no-audit" in refcompare(repository, "compare", "--help").stdout

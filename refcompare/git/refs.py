@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from refcompare.errors import UsageError
+from refcompare.errors import UnknownRef, UsageError
 from refcompare.git.names import decoded, encoded
 from refcompare.git.process import GitCommands, Result
 from refcompare.git.shallow import FULL_SHA, SHA, command_for_history, command_for_ref, is_shallow
@@ -124,7 +124,7 @@ class Refs:
             return UsageError(f"{where}: if the remote has it, {fetch}.{meant}")
         if not meant:
             meant = " `git branch --all` and `git tag` list what there is."
-        return UsageError(f"{shown} is no branch, tag or commit of this repository.{meant}")
+        return UnknownRef(f"{shown} is no branch, tag or commit of this repository.{meant}", spec)
 
     def _names(self) -> dict[str, str]:
         """Give the branches and tags by their names in lower case, a remote's by their short names too."""
