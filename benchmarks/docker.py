@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,12 @@ def docker_overhead(place: Place) -> Iterator[str]:
     if not engine.works:
         yield f"docker              not measured: {engine.message}"
         return
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if load > processors:
+        yield (
+            f"busy machine        load {load:.1f} on {processors} processors: all containers together get "
+            "one process's share, so only the processor times compare"
+        )
     tests = tests_of(place.repository, place.head)
     release, grader, php = ensure_release(), installed_grader(), find_php()
     runtimes: dict[str, Runtime] = {

@@ -57,7 +57,7 @@ def test_a_candidate_can_write_where_it_can_natively_and_nowhere_else(thread: Gr
     )
     content = "/site/wp-content"
     directories = {"/scratch", "/tmp", content, f"{content}/plugins", f"{content}/themes"}
-    # The worker's own copies of files that the engine cannot mount.
+    # The worker's own copies, natively too, since the engine cannot mount files.
     copies = {
         f"{content}/{name}" for name in ("db.php", "index.php", "plugins/index.php", "themes/index.php")
     }
