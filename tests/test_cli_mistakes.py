@@ -95,6 +95,13 @@ def test_a_misspelt_command_is_taken_for_a_ref_and_the_command_is_named(reposito
         assert "As a command" not in refcompare(repository, *words).stderr
 
 
+def test_a_word_that_is_neither_ref_nor_path_is_told_so_by_a_check(repository: Path) -> None:
+    done = refcompare(repository, "check", "nowhere/")
+    assert done.returncode == 2
+    assert done.stderr.rstrip().endswith("No file or folder has that name either.")
+    assert "No file or folder" not in refcompare(repository, "check", "--ref", "nowhere").stderr
+
+
 def test_an_audit_cannot_be_asked_not_to_audit(repository: Path) -> None:
     assert refcompare(repository, "audit", "--no-audit").returncode == 2
     assert "--no-audit" in refcompare(repository, "compare", "--help").stdout

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from refcompare.agents.evals import EVAL_GLOBS
 from refcompare.arms import Choice, ResolvedTree, Workbench, open_workbench
 from refcompare.commands.running import processors
-from refcompare.errors import EnvironmentFailure, UsageError
+from refcompare.errors import EnvironmentFailure, UnknownRef, UsageError
 from refcompare.git import WORKTREE
 from refcompare.github import findings as github_report
 from refcompare.progress import Reporter
@@ -132,7 +132,12 @@ class _Task:
         return self._selected(suites, check(suites, self._chosen, measured)), mended, refused
 
     def _suites(self) -> Suites:
-        tree = self._workbench.tree(self._words.ref)
+        try:
+            tree = self._workbench.tree(self._words.ref)
+        except UnknownRef as error:
+            if self._options["ref"] is not None:
+                raise
+            raise UsageError(f"{error} No file or folder has that name either.") from None
         globs, eval_globs = self._globs(tree)
         return Suites(tree, globs, self._symbols, eval_globs)
 
