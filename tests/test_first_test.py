@@ -59,3 +59,10 @@ def test_the_page_is_what_happens(repository: Path) -> None:
             assert found == wanted.rstrip() or (
                 block is console[-1] and found.startswith(wanted.rstrip() + "\n")
             ), command
+    test = suite["tests"][0]
+    for digits in "013":
+        reference = test["reference_solution"].replace("/ 100, 2 )", f"/ 100, {digits} )")
+        assert reference != test["reference_solution"]
+        wrong = {"tests": [{**test, "reference_solution": reference}]}
+        (repository / FILE).write_text(json.dumps(wrong))
+        assert shown(repository, "refcompare run").startswith("1 test: 1 fail"), digits
