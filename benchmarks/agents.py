@@ -46,6 +46,9 @@ from refcompare.wordpress.runtime import Runtime
 FILES = 10_000
 ROUNDS = 5
 REQUESTS = 200
+OWN_SECONDS = 2
+"""What the agent itself takes, where a whole trial is measured."""
+
 TOGETHER = 8
 NOWHERE = Upstream(Api.ANTHROPIC, "http://127.0.0.1:9", "no key")
 _PLACES = 6
@@ -136,14 +139,18 @@ def _busy() -> str:
 
 
 def _whole() -> tuple[list[float], float]:
-    """Run trials of a program that does nothing; give the seconds of each, and processor seconds."""
+    """Run trials of a program that sleeps; give the seconds of each beyond that, and processor seconds.
+
+    It sleeps, as an agent waits for its model, since meanwhile the copy of the trial before is removed.
+    """
     item = _eval(id="nothing", repeat=ROUNDS + 2, checks=[{"changed": "src"}])
     heard = _Heard()
-    with ModelCrew(default="command@anthropic:true", upstream=lambda api: NOWHERE) as crew:
+    program = f"command@anthropic:sleep {OWN_SECONDS}"
+    with ModelCrew(default=program, upstream=lambda api: NOWHERE) as crew:
         arm = ArmEvals("head", Synthetic(FILES), (item,))
         run_trials([arm], TrialPlan(), Workshop(crew, find_boundary(), _no_wordpress), heard)
     # Until the first had ended its arm's workspace was built too; after the last, all of it is removed.
-    seconds = [after - before for before, after in itertools.pairwise(heard.ended[:-1])]
+    seconds = [after - before - OWN_SECONDS for before, after in itertools.pairwise(heard.ended[:-1])]
     return seconds, (heard.processor[-1] - heard.processor[0]) / len(seconds)
 
 
