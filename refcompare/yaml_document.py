@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from refcompare.wording import did_you_mean, kind, printable, quoted
+from refcompare.wording import alternatives, did_you_mean, kind, printable, quoted
 
 Path = tuple[str | int, ...]
 """Keys and positions on the way to a value."""
@@ -118,7 +118,8 @@ class Document:
             members: Mapping[str, Any] = error.instance  # type: ignore[assignment]
             known = schema["properties"]
             for key in members.keys() - known.keys():
-                hint = did_you_mean(key, known) or f"the keys are {', '.join(sorted(known))}."
+                hint = did_you_mean(key, known) or _deeper(key, path, known)
+                hint = hint or f"the keys are {', '.join(sorted(known))}."
                 yield self.line((*path, key)), f"unknown key {quoted(dotted((*path, key)))}; {hint}"
             return
         nested = [inner for inner in error.context or () if tuple(inner.absolute_path) != path]
@@ -188,3 +189,14 @@ def _scalar(node: yaml.Node) -> Any:
     except (ValueError, KeyError):
         return node.value
     return node.value if isinstance(value, float) and not isfinite(value) else value
+
+
+def _deeper(key: str, path: Path, known: Mapping[str, Any]) -> str:
+    """Say where a key belongs that is one of a mapping's below ``path``; empty where it is none."""
+    places = [quoted(dotted((*path, outer, key))) for outer, inner in known.items() if key in _members(inner)]
+    return f"did you mean {alternatives(places)}?" if places else ""
+
+
+def _members(schema: Any) -> Mapping[str, Any]:
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    return members if isinstance(members, dict) else {}

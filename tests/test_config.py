@@ -90,6 +90,7 @@ def test_fail_on_is_a_list_or_none_or_any(written, kinds):
     ("text", "complaint"),
     [
         ("suite: [x]", "1: unknown key 'suite'; did you mean 'suites'?"),
+        ("mutants: 5", "1: unknown key 'mutants'; did you mean 'audit.mutants'?"),
         ("\nlimits:\n  second: 3", "3: unknown key 'limits.second'; did you mean 'seconds'?"),
         ("fail_on: [fixed, regresed]", "1: fail_on[1] is 'regresed'; did you mean 'regressed'?"),
         ("fail_on: [none]", "1: fail_on[0] is 'none'; make it a kind of change such as"),
