@@ -65,11 +65,13 @@ function plain( mixed $value ): mixed {
 /**
  * Turn objects into text that can be, also those in an array, with nothing but themselves on the stack.
  *
+ * Of NAN PHP 8.5 says that it becomes text, to whoever handles errors by then.
+ *
  * @param mixed $value The value.
  * @param int   $depth Levels of arrays to look into.
  */
 function text_of( mixed $value, int $depth ): mixed {
-	if ( $value instanceof \Stringable ) {
+	if ( $value instanceof \Stringable || ( \PHP_VERSION_ID >= 80500 && \is_float( $value ) && \is_nan( $value ) ) ) {
 		return (string) $value;
 	}
 	if ( ! \is_array( $value ) || 0 === $depth ) {
