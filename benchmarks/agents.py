@@ -21,23 +21,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.place import Place
-from refcompare.agents.boundary import View, find_boundary
-from refcompare.agents.capture import capture, listing
-from refcompare.agents.cassettes import Conversation
-from refcompare.agents.confined import run_confined
 from refcompare.agents.crew import ModelCrew
-from refcompare.agents.door import Upstream
 from refcompare.agents.evals import Eval, WorkspaceSpec, read_eval
-from refcompare.agents.gateway import Gateway, GatewayHandle
-from refcompare.agents.interface import Agent, AgentLimits
-from refcompare.agents.places import copy_tree, own_place
-from refcompare.agents.prices import FREE
-from refcompare.agents.script import Script, ScriptedCall, Turn
-from refcompare.agents.scripted import ScriptedModel
-from refcompare.agents.standin import StandInAgent
+from refcompare.agents.model.cassettes import Conversation
+from refcompare.agents.model.door import Upstream
+from refcompare.agents.model.gateway import Gateway, GatewayHandle
+from refcompare.agents.model.prices import FREE
+from refcompare.agents.model.script import Script, ScriptedCall, Turn
+from refcompare.agents.model.scripted import ScriptedModel
+from refcompare.agents.model.wire import Api, RequestFacts
+from refcompare.agents.programs.interface import Agent, AgentLimits
+from refcompare.agents.programs.standin import StandInAgent
+from refcompare.agents.sandbox.boundary import View, find_boundary
+from refcompare.agents.sandbox.confined import run_confined
 from refcompare.agents.trial import ArmEvals, TrialPlan, Workshop, run_trials
-from refcompare.agents.wire import Api, RequestFacts
-from refcompare.agents.workspaces import build_workspace
+from refcompare.agents.workspace.capture import capture, listing
+from refcompare.agents.workspace.places import copy_tree, own_place
+from refcompare.agents.workspace.workspaces import build_workspace
 from refcompare.errors import EnvironmentFailure
 from refcompare.tree import TreeFile
 from refcompare.trials import Trial, trial_value

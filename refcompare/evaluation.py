@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from refcompare import store
-from refcompare.agents.boundary import find_boundary
-from refcompare.agents.cassettes import Cassettes, Conversation
 from refcompare.agents.crew import DEFAULT_AGENT, ModelCrew
 from refcompare.agents.evals import Eval, EvalSet, load_evals
 from refcompare.agents.harness import run_harness, run_trusted
-from refcompare.agents.interface import Agent
+from refcompare.agents.model.cassettes import Cassettes, Conversation
+from refcompare.agents.programs.interface import Agent
 from refcompare.agents.promptfoo import read_promptfoo
+from refcompare.agents.sandbox.boundary import find_boundary
 from refcompare.agents.trial import (
     CAPS,
     ArmEvals,

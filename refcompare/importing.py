@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from refcompare import store
+from refcompare.agents.programs.redaction import Redactor
 from refcompare.agents.promptfoo import LARGEST_FILE, read_promptfoo
-from refcompare.agents.redaction import Redactor
 from refcompare.arms import Choice, open_workbench
 from refcompare.changes import Comparison
 from refcompare.commands.printing import print_comparison, write_comparison

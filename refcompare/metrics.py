@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from refcompare.agents.trajectory import Ending
+from refcompare.agents.programs.trajectory import Ending
 from refcompare.statistics import (
     Estimate,
     Interval,

@@ -12,8 +12,8 @@ from enum import Enum, StrEnum
 from math import isfinite
 from typing import Any, Literal
 
-from refcompare.agents.capture import FileChange, WorkspaceChange
-from refcompare.agents.trajectory import Call, Ending, FileRead, Trajectory, Usage
+from refcompare.agents.programs.trajectory import Call, Ending, FileRead, Trajectory, Usage
+from refcompare.agents.workspace.capture import FileChange, WorkspaceChange
 from refcompare.fields import HIGHEST, Fields, Unexpected
 from refcompare.results import JSON
 

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from refcompare.agents.boundary import Boundary, find_boundary, workspace_owner
-from refcompare.agents.claude import ClaudeAgent
-from refcompare.agents.codex import CodexAgent
-from refcompare.agents.door import Upstream
-from refcompare.agents.gateway import Gateway, GatewayHandle
-from refcompare.agents.prices import Price, PriceTable
-from refcompare.agents.script import Script, parse_script
-from refcompare.agents.scripted import ScriptedModel
-from refcompare.agents.wire import Api
+from refcompare.agents.model.door import Upstream
+from refcompare.agents.model.gateway import Gateway, GatewayHandle
+from refcompare.agents.model.prices import Price, PriceTable
+from refcompare.agents.model.script import Script, parse_script
+from refcompare.agents.model.scripted import ScriptedModel
+from refcompare.agents.model.wire import Api
+from refcompare.agents.programs.claude import ClaudeAgent
+from refcompare.agents.programs.codex import CodexAgent
+from refcompare.agents.sandbox.boundary import Boundary, find_boundary, workspace_owner
 from refcompare.errors import EnvironmentFailure
 
 KEY = "sk-marker-8d1f0b7a-the-real-key"

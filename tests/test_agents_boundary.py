@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from refcompare.agents import boundary as boundary_module
-from refcompare.agents import probes as probes_module
-from refcompare.agents.boundary import (
+from refcompare.agents.sandbox import boundary as boundary_module
+from refcompare.agents.sandbox import probes as probes_module
+from refcompare.agents.sandbox.boundary import (
     MODEL_URL,
     Boundary,
     Layer,
@@ -24,9 +24,9 @@ from refcompare.agents.boundary import (
     find_boundary,
     workspace_owner,
 )
-from refcompare.agents.bubblewrap import BubblewrapBoundary
-from refcompare.agents.container import ContainerBoundary
-from refcompare.agents.probes import Probe, holds, probes, probes_value, render_probes
+from refcompare.agents.sandbox.bubblewrap import BubblewrapBoundary
+from refcompare.agents.sandbox.container import ContainerBoundary
+from refcompare.agents.sandbox.probes import Probe, holds, probes, probes_value, render_probes
 from refcompare.cli import cli
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.sandbox import Mount, ProbeResult

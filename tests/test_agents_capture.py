@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from refcompare.agents.capture import (
+from refcompare.agents.programs.trajectory import Trajectory
+from refcompare.agents.workspace.capture import (
     BOUNDS,
     Bounds,
     FileChange,
@@ -25,8 +26,7 @@ from refcompare.agents.capture import (
     listing,
     read_file,
 )
-from refcompare.agents.patch import Effort, file_patch
-from refcompare.agents.trajectory import Trajectory
+from refcompare.agents.workspace.patch import Effort, file_patch
 from refcompare.errors import EnvironmentFailure
 from refcompare.trials import Trial, TrialCaps, compact
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents.cassettes import Exchange, Player, Recorder, digest_of, read_cassette
-from refcompare.agents.redaction import REDACTED, Redactor
+from refcompare.agents.model.cassettes import Exchange, Player, Recorder, digest_of, read_cassette
+from refcompare.agents.programs.redaction import REDACTED, Redactor
 from refcompare.errors import EnvironmentFailure, UsageError
 
 SECRET = "sk-ant-0123/4567+secret"

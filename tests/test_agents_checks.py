@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refcompare.agents.capture import capture, listing
 from refcompare.agents.checks import make_check
 from refcompare.agents.checks.interface import CheckResult, CommandResult, Evidence
+from refcompare.agents.checks.landmarks import landmarks, share_seen
 from refcompare.agents.checks.shell import commands
-from refcompare.agents.landmarks import landmarks, share_seen
-from refcompare.agents.trajectory import Call, FileRead, Trajectory
+from refcompare.agents.programs.trajectory import Call, FileRead, Trajectory
+from refcompare.agents.workspace.capture import capture, listing
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.results import ErrorKind, Record, Verdict

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from refcompare.agents.boundary import Boundary
-from refcompare.agents.codex import CODEX_VERSION, CodexAgent
-from refcompare.agents.interface import AgentLimits, Task, make_agent
-from refcompare.agents.prices import Price, PriceTable
-from refcompare.agents.rollout import read_rollouts
-from refcompare.agents.trajectory import Ending, Trajectory, Usage
+from refcompare.agents.model.prices import Price, PriceTable
+from refcompare.agents.programs.codex import CODEX_VERSION, CodexAgent
+from refcompare.agents.programs.interface import AgentLimits, Task, make_agent
+from refcompare.agents.programs.rollout import read_rollouts
+from refcompare.agents.programs.trajectory import Ending, Trajectory, Usage
+from refcompare.agents.sandbox.boundary import Boundary
 from refcompare.errors import EnvironmentFailure, UsageError
 from tests.support_agents import (
     KEY,

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refcompare.agents.boundary import Boundary, View
-from refcompare.agents.command import CommandAgent, shown_files
-from refcompare.agents.interface import AgentLimits, Task, make_agent
-from refcompare.agents.outbox import find_left, outbox, read_left
-from refcompare.agents.running import run_program
-from refcompare.agents.script import Script
-from refcompare.agents.standin import StandInAgent
-from refcompare.agents.trajectory import Call, Ending, FileRead, Trajectory, Usage
-from refcompare.agents.trajectory_lines import read_lines, write_lines
-from refcompare.agents.wire import Api
+from refcompare.agents.model.script import Script
+from refcompare.agents.model.wire import Api
+from refcompare.agents.programs.command import CommandAgent, shown_files
+from refcompare.agents.programs.interface import AgentLimits, Task, make_agent
+from refcompare.agents.programs.standin import StandInAgent
+from refcompare.agents.programs.trajectory import Call, Ending, FileRead, Trajectory, Usage
+from refcompare.agents.programs.trajectory_lines import read_lines, write_lines
+from refcompare.agents.sandbox.boundary import Boundary, View
+from refcompare.agents.sandbox.running import run_program
+from refcompare.agents.workspace.outbox import find_left, outbox, read_left
 from refcompare.errors import EnvironmentFailure, UsageError
 from tests.support_agents import (
     boundary_or_skip,
@@ -414,7 +414,7 @@ def test_a_program_that_closes_its_streams_is_still_attended_to(boundary: Bounda
 def test_a_program_is_ended_some_seconds_after_it_should_have_stopped(
     boundary: Boundary, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("refcompare.agents.running._GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("refcompare.agents.sandbox.running._GRACE_SECONDS", 0.5)
     stopped = threading.Event()
     threading.Timer(0.3, stopped.set).start()
     started = time.monotonic()

@@ -29,7 +29,7 @@ from refcompare.agents.evals import (
     load_evals,
     read_eval,
 )
-from refcompare.agents.interface import AgentLimits
+from refcompare.agents.programs.interface import AgentLimits
 from refcompare.resources import schema_directory
 from refcompare.rules import Chosen, Finding, check_suites
 from tests.suite_files import MemoryTree

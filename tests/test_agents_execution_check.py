@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from refcompare.agents.capture import Listing, capture, listing
 from refcompare.agents.checks import make_check
 from refcompare.agents.checks.interface import CheckResult, CommandResult, Evidence
-from refcompare.agents.trajectory import Trajectory
+from refcompare.agents.programs.trajectory import Trajectory
+from refcompare.agents.workspace.capture import Listing, capture, listing
 from refcompare.errors import EnvironmentFailure
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits

@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from refcompare.agents.cassettes import Recorder, read_cassette
-from refcompare.agents.door import REQUEST_BYTES, Upstream
-from refcompare.agents.gateway import Gateway, upstream_from_environment
-from refcompare.agents.ledger import BYTES_PER_TOKEN
-from refcompare.agents.loop import LoopThread
-from refcompare.agents.prices import PriceTable, published_prices
-from refcompare.agents.redaction import Redactor
-from refcompare.agents.scripted import ScriptedModel
-from refcompare.agents.trajectory import Ending, Usage
-from refcompare.agents.wire import Api, ToolResult
+from refcompare.agents.model.cassettes import Recorder, read_cassette
+from refcompare.agents.model.door import REQUEST_BYTES, Upstream
+from refcompare.agents.model.gateway import Gateway, upstream_from_environment
+from refcompare.agents.model.ledger import BYTES_PER_TOKEN
+from refcompare.agents.model.loop import LoopThread
+from refcompare.agents.model.prices import PriceTable, published_prices
+from refcompare.agents.model.scripted import ScriptedModel
+from refcompare.agents.model.wire import Api, ToolResult
+from refcompare.agents.programs.redaction import Redactor
+from refcompare.agents.programs.trajectory import Ending, Usage
 from refcompare.errors import UsageError
 from tests.support_agents import KEY, PRICES, client_of, model_behind_gateway, says, script
 

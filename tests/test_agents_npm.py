@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents.npm import Package, Program, check_version, ensure_program
+from refcompare.agents.programs.npm import Package, Program, check_version, ensure_program
 from refcompare.errors import EnvironmentFailure, UsageError
 
 PACKAGE = Package(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents import places
-from refcompare.agents.boundary import workspace_owner
-from refcompare.agents.places import Places, copy_tree, give_away, own_place
+from refcompare.agents.sandbox.boundary import workspace_owner
+from refcompare.agents.workspace import places
+from refcompare.agents.workspace.places import Places, copy_tree, give_away, own_place
 from refcompare.errors import EnvironmentFailure
 from refcompare.workspace import remove
 

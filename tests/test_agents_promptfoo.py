@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refcompare.agents.programs.trajectory import Call, Ending, Usage
 from refcompare.agents.promptfoo import OVERALL, read_promptfoo
-from refcompare.agents.trajectory import Call, Ending, Usage
 from refcompare.errors import UsageError
 from refcompare.importing import import_promptfoo
 from refcompare.metrics import compare_trials

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from refcompare.agents.checks.shell import shell_line
-from refcompare.agents.reads import relative_path, shell_reads, skills_read, without_numbers
-from refcompare.agents.trajectory import Call, FileRead
+from refcompare.agents.checks.shell_reads import relative_path, shell_reads, skills_read, without_numbers
+from refcompare.agents.programs.trajectory import Call, FileRead
 
 
 @pytest.mark.parametrize(

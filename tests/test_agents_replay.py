@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents.interface import Task, make_agent
-from refcompare.agents.replay import ReplayAgent
-from refcompare.agents.trajectory import Call, Ending, FileRead, Trajectory, Usage
-from refcompare.agents.trajectory_lines import write_lines
+from refcompare.agents.programs.interface import Task, make_agent
+from refcompare.agents.programs.replay import ReplayAgent
+from refcompare.agents.programs.trajectory import Call, Ending, FileRead, Trajectory, Usage
+from refcompare.agents.programs.trajectory_lines import write_lines
 from refcompare.errors import UsageError
 from refcompare.trials import Trial, trial_value
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from refcompare.agents.script import Turn, parse_script, read_script
-from refcompare.agents.scripted import ScriptedModel
-from refcompare.agents.wire import Api, ResponseReader, Tokens, ToolUse
+from refcompare.agents.model.script import Turn, parse_script, read_script
+from refcompare.agents.model.scripted import ScriptedModel
+from refcompare.agents.model.wire import Api, ResponseReader, Tokens, ToolUse
 from refcompare.errors import UsageError
 from tests.support_agents import script
 

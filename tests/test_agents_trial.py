@@ -18,16 +18,17 @@ import pytest
 import yaml
 
 from benchmarks.agents import at_once
-from refcompare.agents.boundary import Boundary, View
-from refcompare.agents.bubblewrap import BubblewrapBoundary
-from refcompare.agents.cassettes import Conversation
-from refcompare.agents.confined import run_confined
+from refcompare.agents.checks.rubric import judging_prompt, read_judgement
 from refcompare.agents.evals import Eval, read_eval
-from refcompare.agents.gateway import GatewayHandle
-from refcompare.agents.interface import Agent, AgentLimits, Task
-from refcompare.agents.redaction import Redactor
-from refcompare.agents.rubric import judging_prompt, read_judgement
-from refcompare.agents.trajectory import Call, Ending, Trajectory
+from refcompare.agents.model.cassettes import Conversation
+from refcompare.agents.model.gateway import GatewayHandle
+from refcompare.agents.model.wire import Api
+from refcompare.agents.programs.interface import Agent, AgentLimits, Task
+from refcompare.agents.programs.redaction import Redactor
+from refcompare.agents.programs.trajectory import Call, Ending, Trajectory
+from refcompare.agents.sandbox.boundary import Boundary, View
+from refcompare.agents.sandbox.bubblewrap import BubblewrapBoundary
+from refcompare.agents.sandbox.confined import run_confined
 from refcompare.agents.trial import (
     ArmEvals,
     TrialPlan,
@@ -36,7 +37,6 @@ from refcompare.agents.trial import (
     planned,
     run_trials,
 )
-from refcompare.agents.wire import Api
 from refcompare.errors import EnvironmentFailure, UsageError
 from refcompare.metrics import compare_trials
 from refcompare.sandbox import probe

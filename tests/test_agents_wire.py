@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refcompare.agents.prices import Price, PriceTable, published_prices
-from refcompare.agents.wire import Api, ResponseReader, Tokens, ToolResult, ToolUse, error_body, read_request
+from refcompare.agents.model.prices import Price, PriceTable, published_prices
+from refcompare.agents.model.wire import (
+    Api,
+    ResponseReader,
+    Tokens,
+    ToolResult,
+    ToolUse,
+    error_body,
+    read_request,
+)
 
 USAGE = {
     "input_tokens": 10,

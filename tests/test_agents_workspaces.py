@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents.boundary import Boundary, View, workspace_owner
-from refcompare.agents.bubblewrap import BubblewrapBoundary
-from refcompare.agents.confined import MOST_OUTPUT, run_confined
 from refcompare.agents.evals import WorkspaceSpec
-from refcompare.agents.workspaces import ArmTree, ArmWorkspace, build_workspace
+from refcompare.agents.sandbox.boundary import Boundary, View, workspace_owner
+from refcompare.agents.sandbox.bubblewrap import BubblewrapBoundary
+from refcompare.agents.sandbox.confined import MOST_OUTPUT, run_confined
+from refcompare.agents.workspace.workspaces import ArmTree, ArmWorkspace, build_workspace
 from refcompare.errors import UsageError
 from refcompare.git import Repository
 from refcompare.sandbox import probe

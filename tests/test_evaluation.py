@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 import yaml
 
-from refcompare.agents.cassettes import Conversation
-from refcompare.agents.claude import ClaudeAgent
-from refcompare.agents.codex import CodexAgent
 from refcompare.agents.crew import ModelCrew
-from refcompare.agents.door import Upstream
-from refcompare.agents.interface import AgentLimits
-from refcompare.agents.prices import PriceTable
-from refcompare.agents.scripted import ScriptedModel
-from refcompare.agents.trajectory import Ending, Trajectory
+from refcompare.agents.model.cassettes import Conversation
+from refcompare.agents.model.door import Upstream
+from refcompare.agents.model.prices import PriceTable
+from refcompare.agents.model.scripted import ScriptedModel
+from refcompare.agents.model.wire import Api
+from refcompare.agents.programs.claude import ClaudeAgent
+from refcompare.agents.programs.codex import CodexAgent
+from refcompare.agents.programs.interface import AgentLimits
+from refcompare.agents.programs.trajectory import Ending, Trajectory
 from refcompare.agents.trial import RUN_BUDGET, _unless_broke
-from refcompare.agents.wire import Api
 from refcompare.commands.comparing import compare_refs
 from refcompare.commands.demo import NO_CHOICE
 from refcompare.commands.showing import show_test
@@ -702,7 +702,7 @@ def test_the_budget_of_the_run_ends_all_trials_and_none_is_held_against_an_arm(p
 def test_a_cost_that_nobody_knows_is_null(project, monkeypatch, agent):
     monkeypatch.delenv("REFCOMPARE_CACHE_DIR")
     fetched_or_skip(agent)
-    monkeypatch.setattr("refcompare.agents.gateway.published_prices", PriceTable)
+    monkeypatch.setattr("refcompare.agents.model.gateway.published_prices", PriceTable)
     with scripted(monkeypatch, LOOKS, says("Done.")):
         _, page = project.compare(agent=(agent.name,), repeat=1, form="json")
     for trial in trials_of(project):

@@ -10,8 +10,8 @@ import click
 import pytest
 import yaml
 
-from refcompare.agents.follower import GuidanceFollower
-from refcompare.agents.wire import RequestFacts
+from refcompare.agents.model.wire import RequestFacts
+from refcompare.agents.programs.follower import GuidanceFollower
 from refcompare.cli import cli
 
 ROOT = Path(__file__).resolve().parent.parent

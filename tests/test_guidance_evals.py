@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents.bubblewrap import BubblewrapBoundary
 from refcompare.agents.evals import Eval, load_evals
+from refcompare.agents.programs.standin import StandInAgent
+from refcompare.agents.sandbox.bubblewrap import BubblewrapBoundary
 from refcompare.agents.shared import WordPressBench
-from refcompare.agents.standin import StandInAgent
 from refcompare.agents.trial import ArmEvals, TrialPlan, Workshop, run_trials
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refcompare.agents.capture import FileChange, WorkspaceChange
-from refcompare.agents.trajectory import Call, Ending, FileRead
+from refcompare.agents.programs.trajectory import Call, Ending, FileRead
+from refcompare.agents.workspace.capture import FileChange, WorkspaceChange
 from refcompare.changes import ChangeKind, Comparison
 from refcompare.compare import compare
 from refcompare.errors import UsageError

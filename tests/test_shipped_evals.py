@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents.boundary import Boundary, Layer
-from refcompare.agents.bubblewrap import BubblewrapBoundary
 from refcompare.agents.checks.calls import SkillUsed
 from refcompare.agents.checks.reads import NotRead, Read
 from refcompare.agents.evals import Eval, load_evals
-from refcompare.agents.standin import StandInAgent
+from refcompare.agents.programs.standin import StandInAgent
+from refcompare.agents.sandbox.boundary import Boundary, Layer
+from refcompare.agents.sandbox.bubblewrap import BubblewrapBoundary
 from refcompare.agents.trial import ArmEvals, TrialPlan, Workshop, run_trials
-from refcompare.agents.workspaces import ArmTree
+from refcompare.agents.workspace.workspaces import ArmTree
 from refcompare.sandbox import probe
 from refcompare.trials import MetricOutcome, Trial
 from tests.test_agents_trial import Hands, Heard, no_wordpress

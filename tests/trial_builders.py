@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from refcompare.agents.capture import FileChange, WorkspaceChange
-from refcompare.agents.trajectory import Call, Ending, FileRead, Trajectory, Usage
+from refcompare.agents.programs.trajectory import Call, Ending, FileRead, Trajectory, Usage
+from refcompare.agents.workspace.capture import FileChange, WorkspaceChange
 from refcompare.trials import Metric, MetricOutcome, Trial
 
 PASSED, FAILED = MetricOutcome.PASSED, MetricOutcome.FAILED

@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
 
-from refcompare.agents.cassettes import Cassettes, Conversation
-from refcompare.agents.door import Upstream
-from refcompare.agents.gateway import Gateway, GatewayHandle, upstream_from_environment
-from refcompare.agents.interface import Agent, AgentLimits, make_agent
-from refcompare.agents.wire import Api
+from refcompare.agents.model.cassettes import Cassettes, Conversation
+from refcompare.agents.model.door import Upstream
+from refcompare.agents.model.gateway import Gateway, GatewayHandle, upstream_from_environment
+from refcompare.agents.model.wire import Api
+from refcompare.agents.programs.interface import Agent, AgentLimits, make_agent
 from refcompare.errors import UsageError
 
 DEFAULT_AGENT = "claude"

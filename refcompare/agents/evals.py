@@ -20,7 +20,7 @@ import jsonschema
 from refcompare.agents.checks import KINDS, make_check
 from refcompare.agents.checks.interface import Check
 from refcompare.agents.checks.wordpress import WordPress
-from refcompare.agents.interface import AgentLimits
+from refcompare.agents.programs.interface import AgentLimits
 from refcompare.errors import RefcompareError
 from refcompare.execution.loader_rules import problems
 from refcompare.globs import path_matches

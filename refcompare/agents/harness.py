@@ -14,13 +14,13 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from refcompare.agents.boundary import MODEL_URL, OUTBOX, Boundary, View
 from refcompare.agents.checks.interface import CommandResult
-from refcompare.agents.confined import run_confined
 from refcompare.agents.evals import WorkspaceSpec
-from refcompare.agents.gateway import GatewayHandle
-from refcompare.agents.outbox import outbox, read_left
-from refcompare.agents.workspaces import LinkedTree, build_workspace
+from refcompare.agents.model.gateway import GatewayHandle
+from refcompare.agents.sandbox.boundary import MODEL_URL, OUTBOX, Boundary, View
+from refcompare.agents.sandbox.confined import run_confined
+from refcompare.agents.workspace.outbox import outbox, read_left
+from refcompare.agents.workspace.workspaces import LinkedTree, build_workspace
 from refcompare.errors import EnvironmentFailure
 from refcompare.sandbox import Mount
 from refcompare.wording import printable

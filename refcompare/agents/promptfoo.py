@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from refcompare.agents.trajectory import Call, Ending, Trajectory, Usage
+from refcompare.agents.programs.trajectory import Call, Ending, Trajectory, Usage
 from refcompare.errors import UsageError
 from refcompare.fields import HIGHEST
 from refcompare.results import JSON

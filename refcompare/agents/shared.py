@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from refcompare.agents.boundary import Boundary, View
 from refcompare.agents.evals import WorkspaceSpec
-from refcompare.agents.workspaces import ArmWorkspace, LinkedTree, build_workspace
+from refcompare.agents.sandbox.boundary import Boundary, View
+from refcompare.agents.workspace.workspaces import ArmWorkspace, LinkedTree, build_workspace
 from refcompare.errors import EnvironmentFailure, RefcompareError
 from refcompare.execution.grading import GradingThread
 from refcompare.execution.model import Candidate, ExecutionTest, Limits

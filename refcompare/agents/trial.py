@@ -16,19 +16,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from refcompare.agents.boundary import Boundary, View
-from refcompare.agents.capture import WorkspaceChange
-from refcompare.agents.cassettes import Conversation
 from refcompare.agents.checks.interface import CheckResult, CommandResult, Evidence
-from refcompare.agents.confined import run_confined
+from refcompare.agents.checks.rubric import LIMITS, Judge, grade_rubric
 from refcompare.agents.evals import RUBRIC, Case, Eval, Rubric, WorkspaceSpec, cases
-from refcompare.agents.gateway import GatewayHandle
-from refcompare.agents.interface import Agent, AgentLimits, Task
-from refcompare.agents.redaction import Redactor
-from refcompare.agents.rubric import LIMITS, Judge, grade_rubric
+from refcompare.agents.model.cassettes import Conversation
+from refcompare.agents.model.gateway import GatewayHandle
+from refcompare.agents.programs.interface import Agent, AgentLimits, Task
+from refcompare.agents.programs.redaction import Redactor
+from refcompare.agents.programs.trajectory import Ending, Trajectory
+from refcompare.agents.sandbox.boundary import Boundary, View
+from refcompare.agents.sandbox.confined import run_confined
 from refcompare.agents.shared import OnceRuntime, StoppableBoundary, WordPressBench, Workspaces
-from refcompare.agents.trajectory import Ending, Trajectory
-from refcompare.agents.workspaces import ArmWorkspace, LinkedTree, TrialWorkspace
+from refcompare.agents.workspace.capture import WorkspaceChange
+from refcompare.agents.workspace.workspaces import ArmWorkspace, LinkedTree, TrialWorkspace
 from refcompare.errors import RefcompareError
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.results import Record

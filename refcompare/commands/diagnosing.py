@@ -20,8 +20,8 @@ def run_doctor(as_json: bool, out: TextIO) -> int:
 
 def probe_sandbox(as_json: bool, out: TextIO) -> int:
     """Try the boundary around agents; the status is 3 where a layer of it does not hold."""
-    from refcompare.agents.boundary import find_boundary
-    from refcompare.agents.probes import holds, probes, probes_value, render_probes
+    from refcompare.agents.sandbox.boundary import find_boundary
+    from refcompare.agents.sandbox.probes import holds, probes, probes_value, render_probes
 
     results = probes(find_boundary())
     out.write(json.dumps(probes_value(results), indent=2) if as_json else render_probes(results))

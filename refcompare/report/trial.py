@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from refcompare.agents.trajectory import Call
+from refcompare.agents.programs.trajectory import Call
 from refcompare.codec import Value
 from refcompare.errors import UsageError
 from refcompare.metrics import compare_trials

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from refcompare.agents.boundary import find_boundary, workspace_owner
-from refcompare.agents.claude import ClaudeAgent
-from refcompare.agents.codex import CodexAgent
-from refcompare.agents.container import ContainerBoundary
-from refcompare.agents.interface import AgentLimits, Task
-from refcompare.agents.prices import Price, PriceTable
-from refcompare.agents.trajectory import Ending, Trajectory
+from refcompare.agents.model.prices import Price, PriceTable
+from refcompare.agents.programs.claude import ClaudeAgent
+from refcompare.agents.programs.codex import CodexAgent
+from refcompare.agents.programs.interface import AgentLimits, Task
+from refcompare.agents.programs.trajectory import Ending, Trajectory
+from refcompare.agents.sandbox.boundary import find_boundary, workspace_owner
+from refcompare.agents.sandbox.container import ContainerBoundary
 from refcompare.wordpress.engine import docker
 from refcompare.wordpress.owners import this_process
 from tests.docker.support import until
@@ -105,5 +105,7 @@ def test_an_agent_that_takes_too_long_ends_with_its_container(agent: ClaudeAgent
 
 
 def test_docker_is_what_is_found_where_bubblewrap_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refcompare.agents.boundary._why_no_bubblewrap", lambda: "bubblewrap is not here.")
+    monkeypatch.setattr(
+        "refcompare.agents.sandbox.boundary._why_no_bubblewrap", lambda: "bubblewrap is not here."
+    )
     assert isinstance(find_boundary(), ContainerBoundary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from refcompare.agents.script import ScriptedCall
+from refcompare.agents.model.script import ScriptedCall
 from tests.guidance.steps import SKILL, Run, Test, bad, good, practice, read, skill, write
 
 _USE = skill("execution-tests")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refcompare.agents.script import ScriptedCall
+from refcompare.agents.model.script import ScriptedCall
 from tests.guidance.steps import ROOT, Run, bad, good, read, shell, skill, write
 
 _TESTS_SKILL = skill("execution-tests")

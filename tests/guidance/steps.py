@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from refcompare.agents.script import Script, ScriptedCall, Turn
+from refcompare.agents.model.script import Script, ScriptedCall, Turn
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EVALS = ROOT / "datasets/suites/guidance/agent"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from refcompare.agents.checks.interface import ArmFiles, CheckResult, Evidence
 from refcompare.agents.checks.shell import commands, shell_line
-from refcompare.agents.trajectory import Call
+from refcompare.agents.programs.trajectory import Call
 from refcompare.globs import text_matches
 
 SKILL_FOLDERS = (".agents/skills", ".claude/skills", ".codex/skills")

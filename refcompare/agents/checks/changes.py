@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from refcompare.agents.capture import FileChange
 from refcompare.agents.checks.interface import CheckResult, Evidence
+from refcompare.agents.workspace.capture import FileChange
 from refcompare.globs import covers
 
 Side = Literal["added", "removed"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from refcompare.agents.capture import read_file
 from refcompare.agents.checks.interface import CheckResult, Evidence
+from refcompare.agents.workspace.capture import read_file
 from refcompare.errors import EnvironmentFailure
 from refcompare.execution.audit import audit_test
 from refcompare.execution.exploits import battery

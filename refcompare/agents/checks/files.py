@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refcompare.agents.capture import read_file
 from refcompare.agents.checks.interface import CheckResult, Evidence
+from refcompare.agents.workspace.capture import read_file
 
 _LARGEST = 4 * 1024 * 1024
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from refcompare.agents.capture import WorkspaceChange
-from refcompare.agents.trajectory import Trajectory
+from refcompare.agents.programs.trajectory import Trajectory
+from refcompare.agents.workspace.capture import WorkspaceChange
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.results import Record
 

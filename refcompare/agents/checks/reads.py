@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from refcompare.agents.checks.calls import is_search
 from refcompare.agents.checks.interface import CheckResult, Evidence
-from refcompare.agents.landmarks import landmarks, share_seen, words
-from refcompare.agents.trajectory import Call
+from refcompare.agents.checks.landmarks import landmarks, share_seen, words
+from refcompare.agents.programs.trajectory import Call
 from refcompare.results import JSON
 
 MOST_READ = 0.9

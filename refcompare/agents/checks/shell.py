@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from refcompare.agents.trajectory import Call
+from refcompare.agents.programs.trajectory import Call
 
 _OPERATORS = "();<>|&\n"
 _REDIRECTIONS = frozenset({">", ">>", "<", "<<<", ">&", "&>", "&>>", ">|", "<&", "<>"})

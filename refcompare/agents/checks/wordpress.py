@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from refcompare.agents.capture import Bounds, listing, read_file
 from refcompare.agents.checks.interface import CheckResult, Evidence
+from refcompare.agents.workspace.capture import Bounds, listing, read_file
 from refcompare.execution.definition import digest
 from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.results import ErrorKind, Record, Verdict

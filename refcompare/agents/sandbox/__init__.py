@@ -1,0 +1,1 @@
+"""What keeps an agent, and whatever it starts, to its workspace and its model."""
