@@ -959,6 +959,39 @@ def test_the_matcher_does_not_fail_within_an_assertion(grade: Callable[..., Reco
     assert grade("function acme_page() { return 'Open'; }", code(assertion)).verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize(
+    ("answer", "assertion"),
+    [
+        ("null", "str_contains( acme_answer(), 'secret' )"),
+        ("null", "! preg_match( '~secret~', acme_answer() )"),
+        ("array( array( 'x' ) )", "array() === array_diff( array( 'secret' ), acme_answer() )"),
+        ("array( array( 'x' ) )", "array() === array_intersect( array( 'secret' ), acme_answer() )"),
+        ("array( array( 'x' ) )", "array() === preg_grep( '~secret~', acme_answer() )"),
+    ],
+)
+def test_a_handler_of_errors_does_not_hear_what_an_answer_is_compared_with(
+    grade: Callable[..., Record], answer: str, assertion: str
+) -> None:
+    handler = f"""
+        function acme_answer() {{
+            set_error_handler( static function () {{
+                foreach ( array_merge( ...array_column( debug_backtrace(), 'args' ) ) as $seen ) {{
+                    if ( in_array( 'secret', (array) $seen, true ) || '~secret~' === $seen ) {{
+                        $GLOBALS['acme_heard'] = 'all';
+                    }}
+                }}
+                return true;
+            }} );
+            return {answer};
+        }}
+        function acme_heard() {{ return $GLOBALS['acme_heard'] ?? 'nothing'; }}
+    """
+    first = {"type": "custom_assertion", "code": f"return {assertion};"}
+    then = {"type": "returns_value", "target": "return acme_heard();", "expected": "nothing"}
+    record = grade(handler, first, then)
+    assert [item.passed for item in record.assertions] == [False, True], record
+
+
 def test_what_compares_by_another_name_is_left_alone(grade: Callable[..., Record]) -> None:
     methods = """
         class Acme_Box {

@@ -16,8 +16,9 @@ namespace Refcompare;
  * the text of the first argument of `str_contains( acme_page(), 'Open until nine' )` while it calls
  * the function, and what is looked for lies on the stack then: the object could answer just that.
  * So each argument that has to be computed becomes text first, with nothing but itself on the
- * stack, and the matcher gets its limits back then. For values of any other kind, and for objects
- * that do not listen, that changes nothing.
+ * stack, and the matcher gets its limits back then. Of null in the place of text, and of an array in
+ * an array of texts, PHP would complain to whoever handles errors by then; that comes first, too. For
+ * values of any other kind, and for objects that do not listen, all this changes nothing.
  */
 final class Assertion_Code {
 
@@ -30,6 +31,16 @@ final class Assertion_Code {
 	 * Functions that compare what all of their arguments are.
 	 */
 	private const COMPARING_ALL = array( 'array_diff', 'array_diff_assoc', 'array_intersect', 'array_intersect_assoc', 'array_udiff', 'array_udiff_assoc', 'array_uintersect', 'array_uintersect_assoc' );
+
+	/**
+	 * Functions that turn each item of their arrays into text, and the arrays that hold these.
+	 */
+	private const ITEMS = array( 'array_diff' => 0, 'array_diff_assoc' => 0, 'array_intersect' => 0, 'array_intersect_assoc' => 0, 'preg_grep' => 1 ); // phpcs:ignore WordPress.Arrays.ArrayDeclarationSpacing.AssociativeArrayFound
+
+	/**
+	 * Functions that take more than text.
+	 */
+	private const MIXED = array( 'array_keys', 'array_search', 'array_udiff', 'array_udiff_assoc', 'array_uintersect', 'array_uintersect_assoc', 'hash_equals', 'in_array' );
 
 	/**
 	 * Functions that turn nothing into text where a third argument says so.
@@ -99,9 +110,22 @@ final class Assertion_Code {
 			$inner = self::rewrite( $argument );
 			$plain = ! $as_are && ( $all || $position < 2 ) && self::is_computed( $argument );
 
-			$arguments[ $position ] = self::text( $named ) . ( $plain ? "\\Refcompare\\plain( $inner )" : $inner );
+			$arguments[ $position ] = self::text( $named ) . ( $plain ? self::guard( $name, $position ) . "( $inner )" : $inner );
 		}
 		return self::text( $opening ) . \implode( ',', $arguments );
+	}
+
+	/**
+	 * What makes an argument plain, so that PHP finds nothing in it to complain of while it compares.
+	 *
+	 * @param string $name     The function.
+	 * @param int    $position The argument's, from 0.
+	 */
+	private static function guard( string $name, int $position ): string {
+		if ( $position >= ( self::ITEMS[ $name ] ?? \PHP_INT_MAX ) ) {
+			return '\\Refcompare\\plain_items';
+		}
+		return \in_array( $name, self::MIXED, true ) ? '\\Refcompare\\plain' : '\\Refcompare\\plain_text';
 	}
 
 	/**

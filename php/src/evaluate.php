@@ -63,6 +63,37 @@ function plain( mixed $value ): mixed {
 }
 
 /**
+ * Make an argument plain that has to be text.
+ *
+ * @param mixed $value The argument.
+ * @return mixed As plain() gives it.
+ * @throws \ErrorException Where PHP would complain of null, with the arguments on the stack.
+ */
+function plain_text( mixed $value ): mixed {
+	if ( null === $value ) {
+		throw new \ErrorException( 'Passing null to a parameter of type string is deprecated', 0, \E_DEPRECATED );
+	}
+	return \Refcompare\plain( $value );
+}
+
+/**
+ * Make an argument plain that has to be an array of texts.
+ *
+ * @param mixed $value The argument.
+ * @return mixed As plain() gives it.
+ * @throws \ErrorException Where PHP would complain of an array in it, with the arguments on the stack.
+ */
+function plain_items( mixed $value ): mixed {
+	$plain = \Refcompare\plain( $value );
+	foreach ( \is_array( $plain ) ? $plain : array() as $item ) {
+		if ( \is_array( $item ) ) {
+			throw new \ErrorException( 'Array to string conversion', 0, \E_WARNING );
+		}
+	}
+	return $plain;
+}
+
+/**
  * Turn objects into text that can be, also those in an array, with nothing but themselves on the stack.
  *
  * Of NAN PHP 8.5 says that it becomes text, to whoever handles errors by then.
