@@ -12,9 +12,8 @@ declare(strict_types=1);
 
 namespace Refcompare;
 
-$refcompare_source = \getenv( 'REFCOMPARE_GRADER' ) . '/src/';
-foreach ( array( 'class-describe', 'evaluate', 'class-evaluator', 'class-static-analysis', 'class-assertions' ) as $refcompare_file ) {
-	require_once $refcompare_source . $refcompare_file . '.php';
+foreach ( \glob( \getenv( 'REFCOMPARE_GRADER' ) . '/src/*.php' ) as $refcompare_file ) {
+	require_once $refcompare_file;
 }
 
 $refcompare_test = \json_decode( (string) \file_get_contents( (string) \getenv( 'REFCOMPARE_TEST' ) ), true );
