@@ -237,9 +237,7 @@ def test_fix_leaves_a_file_alone_whose_line_ends_git_converts(
 
 
 @pytest.mark.wordpress
-def test_run_tells_what_a_test_leaves_and_which_reference_does_not_pass(
-    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_run_tells_what_a_test_leaves_and_which_reference_does_not_pass(site: Site, tmp_path: Path):
     root = tmp_path / "repository"
     untidy = {**GOOD["runtime_checks"], "teardown": ""}
     write(
@@ -250,10 +248,10 @@ def test_run_tells_what_a_test_leaves_and_which_reference_does_not_pass(
         a_test("hooks-003", reference_solution="function acme_title() {}", prompt="Another one."),
     )
     git(root, "init", "-q", "-b", "main")
-    status, text = check(root, run=True, quiet=False, jobs=1, rule=("leftover-state",))
+    status, text = check(root, run=True, jobs=1, rule=("leftover-state",))
     assert status == 0
     assert text.startswith(f"{SUITES}/hooks.json:")
     assert "hooks-001: after the teardown the site is not as it was: the option 'acme_orders' is left" in text
-    assert "0 errors, 1 warning in 3 tests" in text
+    assert "0 errors, 2 warnings in 3 tests" in text
     assert "Not checked" not in text
-    assert "hooks-003: its reference does not pass" in capsys.readouterr().err
+    assert "hooks-003: its reference does not pass, so what it leaves on the site was not compared" in text

@@ -143,6 +143,8 @@ def test_broken_json_costs_the_tests_after_it_only_and_names_the_place():
         (b"\n\n  nonsense", 3, "not JSON in column 3"),
         (b'{"tests": [', 1, "not JSON in column 12"),
         (b'{"tests": [],}', 1, "A comma with nothing"),
+        (b'{"tests": [\n{"id": "a",\n}]}', 2, "A comma with nothing between it and '}'"),
+        (b'{"tests": [\n{"requirements": ["a", ]}]}', 2, "A comma with nothing between it and ']'"),
         (b'{"tests": []}\n{"tests": []}', 2, "Something follows"),
         (b'{"tests": [],\n "tests": []}', 2, "A second 'tests'"),
         (b'{"tests": {}}', 1, "'tests' is an object"),

@@ -94,6 +94,18 @@ def test_a_test_that_cannot_be_graded_is_told_that_alone():
     } == {"assertion-type"}
 
 
+def test_a_repository_may_have_agent_evals_alone():
+    one = json.dumps({"id": "adds-it", "prompt": "Add it.", "checks": [{"changed": "a"}]}).encode()
+    assert check_suites(MemoryTree({EVAL.format("adds-it"): one})).findings == ()
+    (finding,) = check_suites(MemoryTree({})).findings
+    assert (finding.rule, finding.severity) == ("no-suites", "error")
+
+
+def test_what_was_read_is_counted_whether_it_can_be_graded_or_not():
+    tree = MemoryTree({PATH: json.dumps({"tests": [GOOD, a_test(assertions=[{"type": "x"}])]}).encode()})
+    assert check_suites(tree).tests == 2
+
+
 # ------------------------------------------------------------------------------- prompts
 
 

@@ -149,6 +149,10 @@ class _Cursor:
         try:
             return _DECODER.raw_decode(self.text, at)
         except JSONDecodeError as error:
+            before = self.text[: error.pos].rstrip()
+            if before.endswith(",") and self.peek(error.pos) in ("}", "]"):
+                closing = self.peek(error.pos)
+                raise _Stop(f"A comma with nothing between it and '{closing}'", len(before) - 1) from None
             raise _Stop(error.msg, error.pos) from None
         except RecursionError:
             raise _Stop("nested too deeply to be read", at) from None

@@ -12,7 +12,7 @@ from refcompare.execution.loader import SourceFile, SourceTest
 from refcompare.execution.model import ExecutionTest
 from refcompare.rules import format
 from refcompare.rules.catalogue import ALL, UNUSED_WAIVER, Chosen
-from refcompare.rules.model import EvalSubject, Finding, Needs, Prompt, Rule, Subject
+from refcompare.rules.model import EvalSubject, Finding, Needs, Prompt, Rule, Severity, Subject
 from refcompare.rules.waivers import Waiver, eval_waivers, waived, waivers
 from refcompare.suites import DEFAULT_GLOBS, sources
 from refcompare.tree import Tree
@@ -125,15 +125,17 @@ def check(suites: Suites, chosen: Chosen, measured: Iterable[Finding] | None = N
     return Checked(
         findings=tuple(sorted(item for item in {*left, *refused} if chosen.has(item.rule))),
         unasked=tuple((rule.name, rule.needs) for rule in asked if rule.name not in ran),
-        tests=len(suites.subjects),
+        tests=sum(len(file.tests) for file in suites.files),
         evals=len(suites.evals.evals),
     )
 
 
 def _format(suites: Suites) -> Iterator[Finding]:
     evals = suites.evals
-    anything = bool(suites.files or evals.evals or evals.invalid)
-    yield from (format.unmatched(glob, "warning" if anything else "error") for glob in suites.missing)
+    # A repository may have agent evals alone; a glob beside others that match is a slip of the pen.
+    if suites.files or not (evals.evals or evals.invalid):
+        severity: Severity = "warning" if suites.files else "error"
+        yield from (format.unmatched(glob, severity) for glob in suites.missing)
     yield from format.findings(suites.files, evals)
 
 

@@ -73,7 +73,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was found, and the tests of which nothing can be said: their reference does not pass."""
+    """What was found, and the ids of the tests of which nothing can be said, which is a finding too."""
 
     findings: tuple[Finding, ...]
     unjudged: tuple[str, ...]
@@ -113,9 +113,22 @@ def leftovers(
         hear(record)
         if left is None:
             unjudged.append(subject.test.id)
+            found.append(_unjudged(subject))
         elif left:
             found.append(_finding(subject, left))
     return Measured(tuple(sorted(found)), tuple(sorted(unjudged)))
+
+
+def _unjudged(subject: Subject) -> Finding:
+    return Finding(
+        path=subject.file.path,
+        line=subject.file.line_of(subject.entry, ("reference_solution",)),
+        rule=RULE.name,
+        message="its reference does not pass, so what it leaves on the site was not compared",
+        mend=f"see why with `refcompare run --test-id {subject.test.id}`",
+        severity=RULE.severity,
+        owner=subject.test.id,
+    )
 
 
 def _finding(subject: Subject, left: Sequence[str]) -> Finding:
