@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from refcompare.compare import suspects
-from refcompare.execution.audit import AuditPlan
+from refcompare.execution.audit import AuditPlan, patience
 from refcompare.execution.bench import Bench, Floor, Memory
 from refcompare.execution.exploits import battery
 from refcompare.execution.grading import invalid_record
@@ -155,18 +155,19 @@ def reference_candidate(test: ExecutionTest) -> Candidate:
 
 def _grade(bench: Bench, piece: _Piece, plan: Plan) -> _Graded:
     records = []
-    passes = False
+    reference = None
     if plan.references:
         reference = bench.grade(piece.runtime, piece.test, reference_candidate(piece.test))
         records.append(reference)
-        passes = reference.verdict is Verdict.PASS
     if not plan.audit:
         return _Graded(piece, tuple(records))
     # Mutants of a reference that does not pass say nothing about the test.
+    passes = reference is not None and reference.verdict is Verdict.PASS
     cheats = battery(piece.test, mutants=plan.mutants if passes else 0, seed=plan.seed)
+    limits = patience(plan.limits, reference)
     audit = AuditPlan(piece.test.id, cheats, exhaustive=plan.exhaustive)
     while (candidate := audit.next()) is not None:
-        record = bench.grade(piece.runtime, piece.test, candidate)
+        record = bench.grade(piece.runtime, piece.test, candidate, limits=limits)
         audit.record(record)
         records.append(record)
     return _Graded(piece, tuple(records), audit.result())

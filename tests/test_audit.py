@@ -7,10 +7,10 @@ from collections.abc import Set
 
 import pytest
 
-from refcompare.execution.audit import AuditPlan, Grade, audit_test
+from refcompare.execution.audit import AuditPlan, Grade, audit_test, patience
 from refcompare.execution.exploits import Battery, battery
-from refcompare.execution.model import Candidate, ExecutionTest
-from refcompare.results import ErrorKind, Record, Verdict
+from refcompare.execution.model import Candidate, ExecutionTest, Limits
+from refcompare.results import REFERENCE, ErrorKind, Record, Verdict
 from tests.support_exploits import labels, make_test
 
 TEST = make_test(
@@ -32,6 +32,20 @@ def verdicts(passing: Set[str], failed: Set[str] = frozenset()) -> Grade:
         return Record(test.id, candidate.name, Verdict.PASS if label in passing else Verdict.FAIL, 1.0)
 
     return grade
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "seconds"), [(0.0, 5), (60.0, 5), (250.0, 5), (251.0, 15), (2250.0, 45), (4000.0, 90)]
+)
+def test_a_cheat_may_take_many_times_as_long_as_the_reference_and_no_more(milliseconds, seconds):
+    reference = Record("t", REFERENCE, Verdict.PASS, milliseconds)
+    assert patience(Limits(), reference) == Limits(seconds=seconds)
+
+
+def test_a_cheat_never_gets_more_than_the_limit_and_all_of_it_where_no_reference_passes():
+    assert patience(Limits(seconds=2), Record("t", REFERENCE, Verdict.PASS, 60.0)).seconds == 2
+    assert patience(Limits(), Record("t", REFERENCE, Verdict.FAIL, 60.0)) == Limits()
+    assert patience(Limits(), None) == Limits()
 
 
 def test_where_nothing_passes_everything_is_tried():

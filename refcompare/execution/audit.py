@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from refcompare.execution.exploits.model import Battery, Exploit, Mutant
-from refcompare.execution.model import Candidate, ExecutionTest
+from refcompare.execution.model import Candidate, ExecutionTest, Limits
 from refcompare.results import Audit, ErrorKind, PassingExploit, Record, Verdict, WeakSpot
 
 Grade = Callable[[ExecutionTest, Candidate], Record]
 """Grades one candidate. Failing to grade is a record with verdict ``error``, never an exception."""
+
+
+PATIENCE = (5.0, 15.0, 45.0)
+"""Seconds that a cheat may take, of which one is chosen: few, so that a known verdict is found again."""
+
+TIMES_THE_REFERENCE = 20
+"""A cheat is no more work than the reference; what takes so many times as long will not end."""
+
+
+def patience(limits: Limits, reference: Record | None) -> Limits:
+    """Give the limits for the cheats of a test: fewer seconds where its reference passes in a moment.
+
+    A cheat that times out is a loop without an end, a mutant's mostly. Errors are not kept for the next run,
+    so that it would cost its whole limit in each. Without a passing reference the limits stay as they are.
+    """
+    if reference is None or reference.verdict is not Verdict.PASS:
+        return limits
+    needed = TIMES_THE_REFERENCE * reference.ms / 1000
+    enough = next((seconds for seconds in PATIENCE if seconds >= needed), limits.seconds)
+    return replace(limits, seconds=min(enough, limits.seconds))
 
 
 class AuditPlan:

@@ -65,21 +65,29 @@ class Bench:
         self._limits = limits
         self._graders: dict[int, GradingThread] = {}
 
-    def grade(self, runtime: Runtime, test: ExecutionTest, candidate: Candidate, attempt: int = 1) -> Record:
-        """Grade a candidate; a later attempt is always graded anew.
+    def grade(
+        self,
+        runtime: Runtime,
+        test: ExecutionTest,
+        candidate: Candidate,
+        attempt: int = 1,
+        limits: Limits | None = None,
+    ) -> Record:
+        """Grade a candidate within ``limits``, or else the bench's own; a later attempt is always graded anew.
 
         Raises EnvironmentFailure where the first worker of an environment cannot be started.
         """
+        limits = limits or self._limits
         if attempt == 1:
-            known = self._memory.recall(test, candidate, runtime, self._limits)
+            known = self._memory.recall(test, candidate, runtime, limits)
             if known is not None:
                 return known
         grader = self._graders.get(id(runtime))
         if grader is None:
             grader = self._graders[id(runtime)] = GradingThread(runtime)
             grader.prepare()
-        record = grader.grade(test, candidate, self._limits, attempt)
-        self._memory.keep(test, candidate, runtime, self._limits, record)
+        record = grader.grade(test, candidate, limits, attempt)
+        self._memory.keep(test, candidate, runtime, limits, record)
         return record
 
     def close(self) -> None:
