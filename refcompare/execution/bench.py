@@ -73,7 +73,7 @@ class Bench:
         attempt: int = 1,
         limits: Limits | None = None,
     ) -> Record:
-        """Grade a candidate within ``limits``, or else the bench's own; a later attempt is always graded anew.
+        """Grade a candidate within ``limits``, else the bench's own; a later attempt is always graded anew.
 
         Raises EnvironmentFailure where the first worker of an environment cannot be started.
         """
