@@ -153,6 +153,14 @@ def test_a_script_is_read_from_yaml(tmp_path: Path):
     assert second == Turn(delay=1.5)
 
 
+def test_a_script_that_is_not_there_or_no_yaml_is_named(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"nowhere\.yaml cannot be read: No such file or directory\.$"):
+        read_script(tmp_path / "nowhere.yaml")
+    (tmp_path / "bad.yaml").write_text("turns: [")
+    with pytest.raises(UsageError, match=r"bad\.yaml is no YAML: [^\n]*line 1[^\n]*\.$"):
+        read_script(tmp_path / "bad.yaml")
+
+
 @pytest.mark.parametrize(
     ("raw", "said"),
     [

@@ -77,8 +77,10 @@ def read_script(path: Path) -> Script:
     """Read a script from YAML. Raises UsageError for a file that cannot be read or is none."""
     try:
         raw = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"The script {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"The script {path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"The script {path} is no YAML: {' '.join(str(error).split())}.") from error
     return parse_script(raw, str(path))
 
 
