@@ -282,7 +282,11 @@ def test_the_second_address_of_the_plugin_is_tried_when_the_first_fails(server: 
 
 
 @pytest.mark.parametrize("request_", ["..", "7.1/../../x", "7", "latest", "7.1;ls", "nope", "7.1-RC1x", ""])
-def test_a_request_that_names_nothing_is_a_usage_error(request_: str):
+def test_a_request_that_names_nothing_is_a_usage_error(
+    request_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")  # a name beside it must not be taken for an archive
     if request_ == "":
         request_ = "./missing"
     with pytest.raises(UsageError):

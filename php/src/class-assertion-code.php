@@ -40,7 +40,7 @@ final class Assertion_Code {
 	/**
 	 * Functions that take more than text.
 	 */
-	private const MIXED = array( 'array_keys', 'array_search', 'array_udiff', 'array_udiff_assoc', 'array_uintersect', 'array_uintersect_assoc', 'hash_equals', 'in_array' );
+	private const ANY_KIND = array( 'array_keys', 'array_search', 'array_udiff', 'array_udiff_assoc', 'array_uintersect', 'array_uintersect_assoc', 'hash_equals', 'in_array' );
 
 	/**
 	 * Functions that turn nothing into text where a third argument says so.
@@ -125,7 +125,7 @@ final class Assertion_Code {
 		if ( $position >= ( self::ITEMS[ $name ] ?? \PHP_INT_MAX ) ) {
 			return '\\Refcompare\\plain_items';
 		}
-		return \in_array( $name, self::MIXED, true ) ? '\\Refcompare\\plain' : '\\Refcompare\\plain_text';
+		return \in_array( $name, self::ANY_KIND, true ) ? '\\Refcompare\\plain' : '\\Refcompare\\plain_text';
 	}
 
 	/**
