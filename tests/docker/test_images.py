@@ -14,7 +14,7 @@ from refcompare.errors import EnvironmentFailure
 from refcompare.execution.model import Limits
 from refcompare.results import Verdict
 from refcompare.wordpress.docker import DockerRuntime
-from refcompare.wordpress.engine import reap
+from refcompare.wordpress.engine import docker, reap
 from refcompare.wordpress.graders import Grader, installed_grader
 from refcompare.wordpress.image import Image, ensure_image, find_image, list_images, remove_image
 from refcompare.wordpress.php import find_php
@@ -101,6 +101,16 @@ def build_again(base: str) -> None:
     ensure_image(site, installed_grader(), base=base, progress=lambda line: print(line, flush=True))
 
 
+def wait_for_quiet(seconds: float = 5) -> None:
+    """Wait until no layer comes any more: an engine goes on with the step it is at when its client goes."""
+    layers, since = set[str](), time.monotonic()
+    while time.monotonic() - since < seconds:
+        now = set(docker("images", "--all", "--quiet").split())
+        if now != layers:
+            layers, since = now, time.monotonic()
+        time.sleep(0.5)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_build_leaves_nothing_that_is_not_reaped(
     number: int, image: Image, tidy: None
@@ -112,6 +122,7 @@ def test_an_interrupted_build_leaves_nothing_that_is_not_reaped(
             time.sleep(1)
             process.send_signal(number)
             process.wait(timeout=60)
+        wait_for_quiet()
         reap()
 
 
