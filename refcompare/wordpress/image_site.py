@@ -46,7 +46,7 @@ def ensure_site_in(image: str, release: Release, *, progress: Progress) -> Site:
     """
 
     def install(root: Path, database: Path) -> None:
-        command = ["php", "-d", "memory_limit=512M", "../wp-cli.phar", "--path=/work/site", *INSTALL]
+        command = ["php", "-d", "memory_limit=512M", "../wp-cli.phar", "--path=/making/site", *INSTALL]
         with packed(_files(root, release)) as files:
             try:
                 printed = docker(
@@ -69,11 +69,15 @@ def _files(root: Path, release: Release) -> Iterator[tuple[str, Path]]:
 
 def _options() -> list[str]:
     owner = f"uid={UNPRIVILEGED_ID},gid={UNPRIVILEGED_ID},mode=0700"
-    environment = {"HOME": "/work/scratch", "TMPDIR": "/work/scratch", DATABASE_VARIABLE: "/work/database"}
+    environment = {
+        "HOME": "/making/scratch",
+        "TMPDIR": "/making/scratch",
+        DATABASE_VARIABLE: "/making/database",
+    }
     options = [
-        *boundary(), *ownership_labels(), "--workdir", "/work", "--entrypoint", "/bin/sh",
+        *boundary(), *ownership_labels(), "--workdir", "/making", "--entrypoint", "/bin/sh",
         "--memory", _MEMORY, "--memory-swap", _MEMORY, "--pids-limit", "64",
-        "--tmpfs", f"/work:rw,nosuid,nodev,noexec,size=512m,{owner}",
+        "--tmpfs", f"/making:rw,nosuid,nodev,noexec,size=512m,{owner}",
     ]  # fmt: skip
     for name, value in environment.items():
         options += ["--env", f"{name}={value}"]

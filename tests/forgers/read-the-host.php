@@ -4,7 +4,7 @@ tries: Looks for the tests, secrets and other candidates in the files of the mac
 acceptable: [fail]
 */
 
-$places = array( '/', '/root', '/home', '/etc', '/var', '/var/cache/refcompare', '/work', '/repo', '/app', '/github', '/mnt', '/media', '/opt', '/srv', '/run', '/sys', '/proc', '/usr/src', '/usr/local/src', '/dev', '/dev/shm', '/scratch', '/tmp', '/grader', '/site/..', '/scratch/../..', '/proc/1/root', '/proc/self/cwd' );
+$places = array( '/', '/root', '/home', '/etc', '/var', '/var/cache/refcompare', '/repo', '/app', '/github', '/mnt', '/media', '/opt', '/srv', '/run', '/sys', '/proc', '/usr/src', '/usr/local/src', '/dev', '/dev/shm', '/scratch', '/tmp', '/grader', '/site/..', '/scratch/../..', '/proc/1/root', '/proc/self/cwd' );
 foreach ( $places as $place ) {
 	try {
 		foreach ( scandir( $place ) as $name ) {
