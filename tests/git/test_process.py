@@ -14,14 +14,7 @@ import pytest
 
 from refcompare.errors import EnvironmentFailure
 from refcompare.git import Repository, objects, process, trees
-from tests.support_git import Scratch, isolate
-
-
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    isolate(monkeypatch, home)
+from tests.support_git import Scratch
 
 
 @pytest.fixture
