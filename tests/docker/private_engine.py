@@ -99,8 +99,13 @@ class PrivateEngine:
 
 @contextmanager
 def private_engine(directory: Path, size: str) -> Iterator[PrivateEngine]:
-    """Start one with so much space (as mount writes it); skip where that needs more than this user may do."""
+    """Start one with so much space (as mount writes it); skip where that needs more than this user may do.
+
+    As root, REFCOMPARE_REQUIRE_DOCKER=1 makes a program that is not there a failure.
+    """
     missing = [name for name in _TOOLS if shutil.which(name) is None]
+    if os.geteuid() == 0 and missing and os.environ.get("REFCOMPARE_REQUIRE_DOCKER") == "1":
+        pytest.fail(f"an engine of its own needs {', '.join(missing)}")
     if os.geteuid() != 0 or missing:
         pytest.skip(f"an engine of its own needs root and {', '.join(missing or _TOOLS)}")
     engine = PrivateEngine(directory, size)
